@@ -48,6 +48,7 @@ def gpu_pipeline(plan: Plan, facts: Facts) -> tuple[ModulePass, ...]:
     from .transforms.block_sums import BlockSums
     from .transforms.expand_math import ExpandMath
     from .transforms.insert_barriers import InsertBarriers
+    from .transforms.load_ahead import LoadAhead
     from .transforms.split_phases import SplitPhases
 
     return (
@@ -55,6 +56,7 @@ def gpu_pipeline(plan: Plan, facts: Facts) -> tuple[ModulePass, ...]:
         ApplyPlan(plan, facts),
         InsertBarriers(),
         BlockSums(gpu=True),
+        LoadAhead(plan.stages - 1),
         ExpandMath(),
     )
 
@@ -64,6 +66,7 @@ PASSES = {
     "block-sums": "block_sums:BlockSums",
     "expand-math": "expand_math:ExpandMath",
     "insert-barriers": "insert_barriers:InsertBarriers",
+    "load-ahead": "load_ahead:LoadAhead",
     "lower-to-ttir": "lower_to_ttir:LowerToTtir",
     "split-phases": "split_phases:SplitPhases",
     "verify-mapped": "verify_mapped:VerifyMapped",

@@ -17,6 +17,7 @@ from vkernels.library.elements import drop_elements
 from vkernels.targets import limits_of, target_named
 
 from ..planning.kernels import build, kernel_of
+from .texts import text
 
 
 def test_accumulators_that_are_registers_are_no_spill():
@@ -105,3 +106,51 @@ def test_whole_numbers_of_64_bits_take_no_units_of_float64():
     parts = model_plan(read_space(kernel_of(module), {"M": 4096, "N": 4096}, limits), plan).parts
     slower = replace(limits, multiply_adds={**limits.multiply_adds, "float64": 1e9})
     assert parts == model_plan(read_space(kernel_of(module), {"M": 4096, "N": 4096}, slower), plan).parts
+
+
+def test_dots_on_plain_units_take_the_registers_and_the_shared_memory_that_their_binaries_take():
+    """Of f32 products: predicted are from 0.6 to 1.4 times the registers, and all of the shared memory."""
+    found = {  # rows, columns, chunk, warps, stages: registers and bytes of a binary for sm_90
+        (32, 32, 16, 2, 1): (72, 4096), (64, 64, 32, 4, 1): (128, 16384), (128, 64, 16, 4, 1): (224, 12288),
+        (128, 128, 16, 8, 1): (226, 16384), (128, 128, 32, 8, 1): (246, 32768), (128, 128, 16, 8, 3): (228, 32768),
+    }  # fmt: skip
+    limits = limits_of(target_named("h100-sxm5-80"))
+    sizes = {"M": 4096, "N": 4096, "K": 4096}
+    space = read_space(kernel_of(build("matmul_bias")[1]), sizes, limits)
+    for (i, j, k, warps, stages), (registers, shared) in found.items():
+        use = space.use_of(Plan({"i": i, "j": j}, {"k": k}, lanes="j", order=("i", "j"), warps=warps, stages=stages))
+        assert 0.6 * registers < use.registers_a_thread < 1.4 * registers
+        assert use.shared_bytes == shared
+
+
+def test_halves_and_every_other_element_of_rows_are_moved_once():
+    limits = limits_of(target_named("h100-sxm5-80"))
+    for name in ("turned_pairs", "turned_halves"):
+        sizes = {"M": 4096, "H": 16, "P": 64, "D": 128}
+        plan = Plan({"m": 1, "h": 4, "p": 64}, {}, lanes="p", order=("m", "h", "p"), warps=4)
+        parts = model_plan(read_space(kernel_of(text(name)[1]), sizes, limits), plan).parts
+        moved = 4 * (2 * 4096 * 16 * 128 + 4096 * 64)
+        assert parts["memory"] * limits.memory_bandwidth == moved
+
+
+def test_a_loop_waits_less_for_what_it_loads_ahead_of_time():
+    limits = limits_of(target_named("h100-sxm5-80"))
+    sizes = {"L": 1000, "D": 4096}
+    space = read_space(kernel_of(text("recurrence")[1]), sizes, limits)
+    plan = Plan({"d": 32}, {}, lanes="d", order=("d",), warps=1)
+    waits = [float(model_plan(space, replace(plan, stages=stages)).parts["latency"]) for stages in (1, 8, 16)]
+    assert waits[1] < 0.7 * waits[0]
+    assert waits[2] < 0.9 * waits[1]
+    registers = [space.use_of(replace(plan, stages=stages)).registers_a_thread for stages in (1, 8, 16)]
+    assert registers[0] < registers[1] < registers[2]
+
+
+def test_reductions_within_warps_wait_for_no_barrier():
+    """Eight warps that have a row each add it up by shuffles; of a long row they all have a part."""
+    limits = limits_of(target_named("h100-sxm5-80"))
+    waits = []
+    for rows, columns in ((8, 128), (1, 1024)):
+        space = read_space(kernel_of(build("softmax_rows")[1]), {"M": 8, "N": columns}, limits)
+        plan = Plan({"i": rows}, {"j": columns}, lanes="j", order=("i",), warps=8)
+        waits.append(float(model_plan(space, plan).parts["latency"]))
+    assert waits[0] < waits[1] - 4e-8

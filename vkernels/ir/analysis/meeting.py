@@ -63,6 +63,17 @@ def fixed_axes(one: MemoryAccess, other: MemoryAccess, loop: Operation | None = 
     return None if found is None else frozenset(name for name in found if isinstance(name, str))
 
 
+def meet_within_an_iteration(one: MemoryAccess, other: MemoryAccess, loop: RangeOp) -> bool:
+    """Whether two accesses to one memory in a loop touch a common element only in the same iteration of it, if at all.
+
+    A range whose elements make steps of their own is not looked into.
+    """
+    if loop.is_ragged:
+        return False
+    found = _meeting(one, other, lambda value: is_inside(value, loop))
+    return found is None or loop.position in found
+
+
 def _meeting(one: MemoryAccess, other: MemoryAccess, varies: Callable[[SSAValue], bool]) -> set[Name] | None:
     """What must be the same where two accesses meet; None if they never do.
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..analysis.needs import NeedsDevice
 from ..limits import Limits
 from ..occupancy import AmdSizes, NvidiaSizes
-from .loops import Loop, LoopStep
+from .loops import Loop, LoopAccess, LoopStep
 from .plan_batch import ModeledTimes, Numbers, PlanBatch, clipped
 from .traffic import CacheTraffic, executed
 
@@ -30,6 +30,8 @@ BESIDE = 4
 """Iterations of a loop within a phase whose accesses are under way at once: as many as binaries show, as in needs."""
 REDUCTION_LATENCY = 1e-7
 """Seconds of a reduction across a program's threads: shuffles, shared memory, a barrier."""
+SHUFFLE_LATENCY = 1.5e-8
+"""Seconds of one step of a reduction within a warp, which binaries make of a shuffle and an operation: 27 cycles."""
 GPU_PROGRAM_SECONDS = 1e-6
 """Seconds to begin and to end a program: scheduling, arguments, first addresses."""
 SCHEDULERS = 4
@@ -42,6 +44,8 @@ A_THREAD = 64
 """Elements of a tile that a thread takes, at most: more hide no more latency, and take long to compile."""
 BEYOND = 1.5
 """How many times the registers there are tiles may take: compilers put operations in an order that needs fewer."""
+SIDE_BY_SIDE = 4
+"""Elements side by side that a thread has, where it has so many: 16 bytes, which it loads at once."""
 SPILLING = 4.0
 """How many times slower a program is said to be whose registers do not fit: so slow that others are preferred."""
 
@@ -200,6 +204,9 @@ def _work(loop: Loop, at: PlanBatch, limits: Limits, threads: Numbers) -> _Work:
     tensor: Numbers = 0.0
     on_chip: Numbers = 0.0
     waits: Numbers = 0.0
+    read: Numbers = 0.0
+    written: Numbers = 0.0
+    shuffled: Numbers = 0.0
     for step in loop.steps:
         often = at.all_trips(executed(loop, step)) * at.all_trips(step.ranges)
         elements = np.maximum(at.tile(step.axes), threads)
@@ -207,20 +214,31 @@ def _work(loop: Loop, at: PlanBatch, limits: Limits, threads: Numbers) -> _Work:
             here, taken, moved = _dot(loop, step, at, limits)
             tensor, operations, on_chip = tensor + often * here, operations + often * taken, on_chip + often * moved
         elif step.touch is not None:
-            operations = operations + often * elements
+            # What is loaded ahead is handed on from each iteration to the next.
+            handed = np.maximum(1, at.stages) if _is_ahead(loop, step.touch) else 1
+            operations = operations + often * elements * handed
             if at.is_on_chip(step.touch):
                 on_chip = on_chip + often * at.tile(step.axes) * step.touch.element_bytes
-                waits = waits + often / _beside(at, step) * ON_CHIP_LATENCY
+                accesses = often / _beside(at, step)
+                if step.touch.writes:
+                    written = np.maximum(written, accesses)
+                else:
+                    read = np.maximum(read, accesses)
         else:
             operations = operations + often * elements * step.operations
         if step.completes or (step.reduced is not None and (step.reduced in at.choices.held or not loop.axes)):
-            waits = waits + often * REDUCTION_LATENCY
+            shuffles = _shuffles(at, step, limits)
+            waits = waits + often * np.where(shuffles > 0, 0, REDUCTION_LATENCY)
+            shuffled = np.maximum(shuffled, often * shuffles)
+    # Between the loads of a loop, its stores, and its reductions within warps there are no barriers: they overlap.
+    waits = waits + (read + written) * ON_CHIP_LATENCY + shuffled * SHUFFLE_LATENCY
     latency: Numbers = 0
     for step in loop.steps:
-        if step.touch is not None and not at.is_on_chip(step.touch):
+        if step.touch is not None and not step.touch.writes and not at.is_on_chip(step.touch):
             is_own = step.touch.home is not None or set(at.choices.order) <= set(step.touch.axes)
             one = MEMORY_LATENCY if is_own else CACHE_LATENCY
-            latency = np.maximum(latency, at.all_trips(step.ranges) / _beside(at, step) * one)
+            ahead = np.maximum(1, at.stages) if _is_ahead(loop, step.touch) else 1
+            latency = np.maximum(latency, at.all_trips(step.ranges) / np.maximum(_beside(at, step), ahead) * one)
     is_pipelined = any(step.is_dot for step in loop.steps) and not any(visit.is_tested for visit in loop.visits)
     staged = np.maximum(1, at.stages) if is_pipelined else 1
     split = at.shares if at.choices.split in loop.axes else 1
@@ -230,6 +248,20 @@ def _work(loop: Loop, at: PlanBatch, limits: Limits, threads: Numbers) -> _Work:
         waits = waits + REDUCTION_LATENCY
     issued = operations / split / (limits.warp * np.minimum(SCHEDULERS, at.warps)) / limits.clock
     return runs * operations / rate, runs * tensor, runs * on_chip, ranged * (waits + issued)
+
+
+def _shuffles(at: PlanBatch, step: LoopStep, limits: Limits) -> Numbers:
+    """Steps of a reduction within a warp; 0 for one across warps, as where its axis is not along a warp's threads."""
+    if step.reduced is None or step.reduced not in (at.choices.lanes, step.axes[-1]):
+        return 0
+    threads = at.warps * limits.warp
+    along = at.size(step.reduced) / clipped(at.tile(step.axes) / threads, 1, SIDE_BY_SIDE)
+    return np.where(along <= limits.warp, np.ceil(np.log2(np.maximum(2, along))), 0)
+
+
+def _is_ahead(loop: Loop, touch: LoopAccess) -> bool:
+    """Whether a loop around straight code loads it for later iterations, as many as there are stages."""
+    return touch.ahead and not loop.axes
 
 
 def _beside(at: PlanBatch, step: LoopStep) -> Numbers:

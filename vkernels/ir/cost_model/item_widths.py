@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import AnyFloat, BFloat16Type, Float16Type, IntegerType, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from ..dialect import DotOp, element_of
+from ..dialect import DotOp, KernelOp, TensorArgumentType, element_of
 
 
 @dataclass(frozen=True)
@@ -44,3 +44,9 @@ def _narrowed(value: SSAValue) -> SSAValue:
         source = owner.operands[0]
         return source if isinstance(element_of(source.type), Float16Type | BFloat16Type) else value
     return value
+
+
+def element_bytes(kernel: KernelOp) -> int:
+    """Bytes of what most lanes compute in: 8 if any tensor holds 64-bit floats, else 4."""
+    types = (argument.type for argument in kernel.body.block.args)
+    return 8 if any(isinstance(each, TensorArgumentType) and str(each.element) == "f64" for each in types) else 4

@@ -8,7 +8,7 @@ from functools import cached_property
 from xdsl.ir import Operation
 
 from ..plan import Home
-from .visits import Visit
+from .visits import Sum, Visit
 
 Axes = tuple[str, ...]
 
@@ -26,7 +26,9 @@ class LoopAccess:
     far as strides tell. `guarded`: it may go beyond the tensor, where it is masked. `atomic`: it combines with what is
     there. `breaks`: places along the axis of an index tile where elements are not contiguous: a chunk tests for them.
     `apart`: the axis along which elements lie apart at few known distances, and the vectors that a register is loaded
-    from.
+    from. `index`: of a tensor, each dimension's as a sum, None where it is none. `spread`: where no two elements are
+    side by side, an axis along which they are near, and the elements from one of its positions to the next. `ahead`:
+    whether a loop can load it for later iterations.
     """
 
     place: str
@@ -41,6 +43,9 @@ class LoopAccess:
     atomic: bool = False
     breaks: int = 0
     apart: tuple[str, int] | None = None
+    index: tuple[Sum | None, ...] = ()
+    spread: tuple[str, int] | None = None
+    ahead: bool = False
 
     @property
     def scattered(self) -> bool:

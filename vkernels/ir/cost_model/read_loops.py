@@ -16,6 +16,7 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
+from ..analysis.ahead import loads_ahead
 from ..analysis.axes import known_value
 from ..analysis.kernel_analysis import KernelAnalysis
 from ..analysis.piecewise import breaks_of, is_pattern, only_for_indices
@@ -37,6 +38,7 @@ from ..dialect import (
 )
 from ..facts import Facts
 from ..plan import Home, Plan
+from .index_sums import index_sums
 from .item_widths import ItemWidths, bytes_of, widths_of
 from .loops import MOST_ALIGNED, Axes, LiveTile, Loop, LoopAccess, LoopStep
 from .operation_weights import weight_of
@@ -231,6 +233,9 @@ class _Reader:
             isinstance(op, StoreOp | ScatterOp) and op.atomic is not None,
             sum(breaks_of(o) or 0 for o in offsets if o is not None and axes_of(o)),
             _apart(op, fast) if run is None and offsets and not isinstance(op, StoreOp | ScatterOp) else None,
+            index_sums(op) if home is None else (),
+            _spread(op, fast) if offsets and run is None and home is None and (1 in strides or not strides) else None,
+            op in loads_ahead(self.analysis.kernel),
         )
 
     def _memory(self, base: SSAValue) -> tuple[str, Home | None]:
@@ -315,6 +320,14 @@ def _run(op: AccessOp, dimension: int) -> str | None:
         return next(iter(units), None)
     ranged = range_axes(offset) if offset is not None else ()
     return next(iter((*units, *ranged)), None)
+
+
+def _spread(op: AccessOp, dimension: int) -> tuple[str, int] | None:
+    """The axis along which an access skips fewest elements of a dimension, with its coefficient."""
+    if op.offset_of(dimension) is not None and isinstance(op.offset_of(dimension).type, TensorType):  # type: ignore[union-attr]
+        return None
+    steps = [(abs(coefficient), axis) for axis, coefficient in op.index.data[dimension].terms if abs(coefficient) > 1]
+    return min(steps)[::-1] if steps else None
 
 
 def _work_axes(op: Operation) -> Axes | None:

@@ -1,14 +1,16 @@
 """The least time that a call can take within limits, whatever its plan.
 
 It is the longest of these, and one launch on top, which no call goes without:
-- memory: the bytes of all tensors that the call reads and of all that it writes, each element once, at the memory's
-  bandwidth, or at what programs draw from the last cache where that is less: of a GPU's slice of few multiprocessors;
+- memory: the bytes of all elements that the call reads and of all that it writes, each once, at the memory's
+  bandwidth, or at what programs draw from the last cache where that is less: of a GPU's slice of few multiprocessors.
+  A CPU's last cache may have kept what it holds from the call before;
 - operations: elementwise work, reductions, scans and dots that no tensor core takes, at the peak of plain units, two
-  for each multiply-add, as if every operation found another to be fused with;
+  for each multiply-add, as if every operation found another to be fused with; those on f64 by their own units;
 - tensor cores: dots at the peak for their dtype, where the device has them for it;
 - shared memory, on a GPU: what is moved to and from the author's scratchpads, as their elements are found by indices
-  that registers do not take.
-Operations are those that `annotate_needs` counts of one program that takes every axis whole: nothing is read or
+  that registers do not take;
+- chain, on a GPU: the operations that each trip of a loop has to do one after another on what the trip before left.
+Every operation is done once for each position of its axes that masks of positions do not leave out: nothing is read or
 computed twice, and no tile has anything in excess.
 
 Where indices come out of other tensors they may point anywhere: of a tensor larger than the last cache, what that does
@@ -18,28 +20,37 @@ as planning takes it to make; of such kernels this is the roofline of data of th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
-from ..analyses import annotate_needs
-from ..analysis.axes import known_value
-from ..analysis.needs import Needs, NeedsDevice
-from ..analysis.needs.device import UNKNOWN_TRIPS
-from ..analysis.needs.spaces import width
-from ..analysis.needs.traffic import narrow
-from ..dialect import DotOp, GatherOp, KernelOp, RangeOp, TensorArgumentType, axes_of, element_of
+from ..analyses import annotate_needs, phases_of
+from ..analysis.axes import resolve_axes
+from ..analysis.kernel_analysis import KernelAnalysis
+from ..analysis.needs import Needs
+from ..analysis.needs.flow import axes_touched
+from ..analysis.needs.traffic import LEAST_SIDE, OPERATION_COUNTS, UNCOUNTED_OPERATIONS, narrow
+from ..analysis.schedule.find_copies import find_copies
+from ..analysis.schedule.make_schedule import make_schedule
+from ..dialect import AccessOp, DotOp, KernelOp, TensorArgumentType, axes_of, element_of
+from ..errors import PlanError
 from ..facts import Facts
 from ..limits import Limits
-from ..plan import Plan
+from ..plan import Home, Plan, StructuralChoices
+from .chains import chain_cycles
+from .extents import extents_of
 from .gpu import CACHE_REACHED
+from .item_widths import bytes_of
+from .least_traffic import BytesOfTensor, bytes_of_tensors
+from .loops import Axes, Loop, LoopStep
+from .plan_batch import PlanBatch
+from .read_loops import read_loops
 
 A_MULTIPLY_ADD = 2
 """Operations."""
 
-_UNBOUNDED = NeedsDevice(warp=32, registers=1 << 30)
 _TENSOR_DTYPES = {"f16": "float16", "bf16": "bfloat16", "f32": "tf32", "i8": "int8"}
 
 
@@ -68,63 +79,120 @@ def roofline(kernel: KernelOp, sizes: Mapping[str, int], limits: Limits, needs: 
     Raises `PlanError` for a size that is missing, `UnsupportedError` for a kernel that cannot be read.
     """
     needs = annotate_needs(kernel) if needs is None else needs
-    extents = {name: max(1, extent) for name, extent in needs.extents(sizes).items()}
-    whole = Plan(
-        tiles={axis.name: extents[axis.name] for axis in needs.axes if axis.is_tile},
-        chunks={axis.name: extents[axis.name] for axis in needs.axes if not axis.is_tile},
-    )
-    use = needs.evaluate(whole, sizes, _UNBOUNDED)
-    moved = use.distinct_read_bytes + use.global_write_bytes + _found_again(kernel, sizes, extents, limits)
-    plain, tensor = use.operations, use.tensor_operations
-    tensor_rate = max((limits.tensor_multiply_adds.get(dtype, 0.0) for dtype in _dot_dtypes(kernel)), default=0.0)
-    if not tensor_rate:
-        plain, tensor = plain + tensor, 0.0
-    rate = limits.multiply_adds["float64" if element_bytes(kernel) == 8 else "float32"]
-    drawn = limits.cache_bandwidth * (CACHE_REACHED if limits.warp > 1 else 1)
-    parts = {
-        "memory": moved / min(limits.memory_bandwidth, drawn),
-        "operations": plain / (A_MULTIPLY_ADD * rate),
-        "tensor cores": tensor / (A_MULTIPLY_ADD * tensor_rate) if tensor else 0.0,
-        "shared memory": use.shared_bytes_moved / limits.shared_bandwidth if limits.warp > 1 else 0.0,
-    }
-    return Roofline(parts, limits.launch_seconds, moved)
+    needs.extents(sizes)  # each size must be given
+    kernel = phases_of(kernel)
+    extents = {name: max(1, extent) for name, extent in extents_of(kernel, sizes).items()}
+    work = list(_work(kernel, needs, extents, sizes))
+    tensors = bytes_of_tensors(kernel, [(each.loop, each.step, each.part) for each in work], extents, sizes)
+    moved = sum(each.moved + _found_again(each, limits) for each in tensors)
+    return Roofline(_parts(kernel, work, moved, extents, limits), limits.launch_seconds, moved)
 
 
-def _found_again(kernel: KernelOp, sizes: Mapping[str, int], extents: Mapping[str, int], limits: Limits) -> float:
-    """Bytes that are read more than once because the indices may point anywhere."""
-    asked: dict[SSAValue, float] = {}
-    for op in kernel.walk():
-        if not isinstance(op, GatherOp) or not isinstance(op.base.type, TensorArgumentType):
+@dataclass(frozen=True)
+class _Work:
+    """An operation of the kernel: its loop and step, how often it is done, and the part of its positions that masks let
+    through."""
+
+    op: Operation
+    loop: Loop
+    step: LoopStep
+    times: float
+    part: float
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether it is done on floats of 64 bits."""
+        return any(str(element_of(value.type)) == "f64" for value in self.op.operands if axes_of(value))
+
+
+def _work(kernel: KernelOp, needs: Needs, extents: Mapping[str, int], sizes: Mapping[str, int]) -> Iterator[_Work]:
+    """Every operation once, as a plan does it that takes one position at a time, and computes nothing again."""
+    tiles = tuple(axis.name for axis in needs.axes if axis.is_tile)
+    loops = _loops(kernel, needs, tiles, sizes)
+    at = PlanBatch(loops, StructuralChoices(order=tiles), dict.fromkeys(extents, 1), extents, sizes_of_call=sizes)
+    found: dict[Operation, _Work] = {}
+    for loop in loops:
+        visited = at.within(loop).visited
+        for step in loop.steps:
+            op = step.origin
+            if op is None or _is_of_home(step, op):
+                continue
+            axes = dict.fromkeys((*axes_touched(op), *step.axes))
+            around = dict.fromkeys((*loop.ranges, *step.ranges))
+            # Positions that are left out for some positions of an axis that is not the operation's are not for all.
+            left = {visit.axis: visited[visit.axis] for visit in loop.visits if visit.axes <= axes.keys()}
+            part = float(prod(left.values()))
+            times = (
+                prod(extents.get(axis, 1) for axis in (*axes, *(each for each in around if each not in axes))) * part
+            )
+            if op not in found or found[op].times < times:
+                found[op] = _Work(op, loop, step, times, part)
+    yield from found.values()
+
+
+def _is_of_home(step: LoopStep, op: Operation) -> bool:
+    """Whether a step stores or loads what an operation makes, and is not the operation itself."""
+    is_scratch = isinstance(op, AccessOp) and not isinstance(op.base.type, TensorArgumentType)
+    return step.touch is not None and step.touch.home is not None and not is_scratch
+
+
+def _loops(kernel: KernelOp, needs: Needs, tiles: Axes, sizes: Mapping[str, int]) -> tuple[Loop, ...]:
+    """What runs in which loop where all that crosses phases is stored."""
+    facts = Facts(dict(sizes), distinct=True)
+    labels = [value.label for value in needs.crossing if Home.MEMORY in value.homes]
+    chunks = {axis.name: 1 for axis in needs.axes if not axis.is_tile}
+    for homes in (dict.fromkeys(labels, Home.MEMORY), {}):
+        plan = Plan(dict.fromkeys(tiles, 1), chunks, homes)
+        try:
+            analysis = KernelAnalysis(kernel, {}).under(resolve_axes(kernel, plan, facts))
+            return read_loops(make_schedule(analysis, plan, facts, find_copies(analysis, plan)), plan)
+        except PlanError as error:
+            refused = error
+    raise refused
+
+
+def _parts(
+    kernel: KernelOp, work: list[_Work], moved: float, extents: Mapping[str, int], limits: Limits
+) -> dict[str, float]:
+    plain, wide, tensor, scratch = 0.0, 0.0, 0.0, 0.0
+    for each in work:
+        op, step = each.op, each.step
+        if isinstance(op, DotOp):
+            rate = _tensor_rate(op, step, extents, limits)
+            seconds = each.times / rate if rate else 0.0
+            tensor += seconds
+            operations = 0.0 if rate else A_MULTIPLY_ADD * each.times
+        elif isinstance(op, AccessOp):
+            is_tensor = isinstance(op.base.type, TensorArgumentType)
+            scratch += 0.0 if is_tensor else each.times * bytes_of(op.base.type.element)  # type: ignore[attr-defined]
             continue
-        elements = prod(extents[axis] for axis in axes_of(op.tile)) * _trips(op, sizes)
-        asked[op.base] = asked.get(op.base, 0.0) + elements * width(op.base.type.element)
-    again = 0.0
-    for base, moved in asked.items():
-        assert isinstance(base.type, TensorArgumentType)
-        whole = prod(sizes[each] if isinstance(each, str) else each for each in base.type.shape) * width(
-            base.type.element
-        )
-        again += max(0.0, moved - whole) * max(0.0, 1 - limits.cache / max(1, whole))
-    return again
+        else:
+            counted = not isinstance(op, UNCOUNTED_OPERATIONS) and not op.regions and axes_touched(op)
+            operations = OPERATION_COUNTS.get(op.name, 1) * each.times if counted else 0.0
+        plain, wide = plain + operations * (not each.is_wide), wide + operations * each.is_wide
+    drawn = limits.cache_bandwidth * (CACHE_REACHED if limits.warp > 1 else 1)
+    kept = 0 if limits.warp > 1 else min(moved, limits.cache)
+    rates = limits.multiply_adds
+    return {
+        "memory": max((moved - kept) / limits.memory_bandwidth, moved / drawn),
+        "operations": max(plain / rates["float32"], wide / rates.get("float64", rates["float32"])) / A_MULTIPLY_ADD,
+        "tensor cores": tensor,
+        "shared memory": scratch / limits.shared_bandwidth if limits.warp > 1 else 0.0,
+        "chain": chain_cycles(kernel, extents) / limits.clock if limits.warp > 1 else 0.0,
+    }
 
 
-def _trips(op: Operation, sizes: Mapping[str, int]) -> int:
-    facts, found, around = Facts(dict(sizes)), 1, op.parent_op()
-    while around is not None:
-        if isinstance(around, RangeOp):
-            start, stop = known_value(around.start, facts), known_value(around.stop, facts)
-            found *= UNKNOWN_TRIPS if start is None or stop is None else max(0, stop - start)
-        around = around.parent_op()
-    return found
+def _tensor_rate(op: DotOp, step: LoopStep, extents: Mapping[str, int], limits: Limits) -> float:
+    """Multiply-adds a second on tensor cores; 0 where they take no such dot."""
+    if any(prod(extents.get(axis, 1) for axis in side) < LEAST_SIDE for side in step.sides):
+        return 0.0
+    text = str(element_of(narrow(op.left).type))
+    if text == "f64" or (text == "f32" and op.precision.data == "ieee"):
+        return 0.0
+    return limits.tensor_multiply_adds.get("float8" if text.startswith("f8") else _TENSOR_DTYPES.get(text, text), 0.0)
 
 
-def _dot_dtypes(kernel: KernelOp) -> set[str]:
-    """The dtypes of dot operands, as `Limits.tensor_multiply_adds` names them."""
-    texts = [str(element_of(narrow(op.left).type)) for op in kernel.walk() if isinstance(op, DotOp)]
-    return {"float8" if text.startswith("f8") else _TENSOR_DTYPES.get(text, text) for text in texts}
-
-
-def element_bytes(kernel: KernelOp) -> int:
-    """Bytes of what most lanes compute in: 8 if any tensor holds 64-bit floats, else 4."""
-    types = (argument.type for argument in kernel.body.block.args)
-    return 8 if any(isinstance(each, TensorArgumentType) and str(each.element) == "f64" for each in types) else 4
+def _found_again(tensor: BytesOfTensor, limits: Limits) -> float:
+    """Bytes that are read more than once because the indices may point anywhere."""
+    again = max(0.0, tensor.gathered - tensor.whole)
+    return again * max(0.0, 1 - limits.cache / max(1, tensor.whole))

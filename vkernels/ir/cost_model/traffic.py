@@ -11,12 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .loops import Axes, Loop, LoopAccess, LoopStep
+from .index_sums import regions
+from .loops import MOST_ALIGNED, Axes, Loop, LoopAccess, LoopStep
 from .plan_batch import Numbers, PlanBatch, clipped
+from .visits import Sum
 
 Table = NDArray[np.float64]
 _Key = tuple[str, int | None, frozenset[str], bool]
 """A loop's axis, its number unless it is one over programs, the axes inside it, and whether it is `alone`."""
+Region = tuple[str, int]
+"""A tensor or a home, and the number of a part of it that no other access is between."""
 GROUP = "programs of a group"
 """The loop over the programs of one group along the second-fastest tile axis, where a plan has groups."""
 
@@ -78,29 +82,31 @@ class CacheTraffic:
         self._repeats: dict[_Key, _Repeat] = {}
         self._grown: dict[tuple[Axes, bool, frozenset[str]], Numbers] = {}
         self._moved: dict[int, Table] = {}
+        self._region_of: dict[str, dict[tuple[Sum | None, ...], int]] = {}
 
     def distinct(self, without: Collection[str] = ()) -> Numbers:
         """Bytes of all tensors that are touched, each element once, but of those `without`."""
-        sizes: dict[str, Numbers] = {}
+        sizes: dict[Region, Numbers] = {}
         for _, _, touch in self.touches:
             if touch.home is None and touch.place not in without:
-                sizes[touch.place] = np.maximum(sizes.get(touch.place, 0), self._elements(touch) * touch.element_bytes)
+                region = self._region(touch)
+                sizes[region] = np.maximum(sizes.get(region, 0), self._elements(touch) * _width(touch))
         return sum(sizes.values()) if sizes else 0
 
     def written(self, places: Collection[str] | None = None) -> Numbers:
         """Bytes that stores to tensors, or to some of them, write, each element once."""
         sizes = {
-            t.place: self._elements(t) * t.element_bytes for _, _, t in self.touches if t.writes and t.home is None
+            self._region(t): self._elements(t) * _width(t) for _, _, t in self.touches if t.writes and t.home is None
         }
-        return sum(size for place, size in sizes.items() if places is None or place in places)
+        return sum(size for (place, _), size in sizes.items() if places is None or place in places)
 
     def least(self, line: int) -> Numbers:
-        """Bytes that any cache misses at least, read or written: of each tensor what one of its accesses moves."""
-        moved: dict[tuple[str, bool], Numbers] = {}
+        """Bytes that any cache misses at least, read or written: of each region what one of its accesses moves."""
+        moved: dict[tuple[Region, bool], Numbers] = {}
         for number, step, touch in self.touches:
-            if touch.home is None and (touch.place, touch.writes) not in moved:
+            if touch.home is None and (self._region(touch), touch.writes) not in moved:
                 waste = self._waste(touch, self.at.loops[number], step, line)
-                moved[touch.place, touch.writes] = self._elements(touch) * touch.element_bytes * waste
+                moved[self._region(touch), touch.writes] = self._elements(touch) * touch.element_bytes * waste
         return sum(moved.values(), start=0.0)
 
     def missed(self, capacity: Numbers, line: int, users: Numbers = 1, gradual: float = 0.0) -> tuple[Numbers, Numbers]:
@@ -168,7 +174,7 @@ class CacheTraffic:
         """The loops that repeat touches, as tables."""
         row_of: dict[tuple[_Key, bool], int] = {}
         turns: dict[int, tuple[list[int], list[int]]] = {}
-        met: set[tuple[str, bool]] = set()
+        met: set[tuple[Region, bool]] = set()
         again: list[bool] = []
         known: dict[Any, list[_Key]] = {}
         for place, (number, step, touch) in enumerate(self.touches):
@@ -179,9 +185,10 @@ class CacheTraffic:
                 touches, repeats = turns.setdefault(turn, ([], []))
                 touches.append(place)
                 repeats.append(row_of.setdefault((key, touch.scattered), len(row_of)))
-            was_met = (touch.place, touch.writes) in met or (touch.home is not None and (touch.place, True) in met)
+            region = self._region(touch)
+            was_met = (region, touch.writes) in met or (touch.home is not None and (region, True) in met)
             again.append(was_met)
-            met.add((touch.place, touch.writes))
+            met.add((region, touch.writes))
         found = [self._repeats[key] for key, _ in row_of]
         beside = (-1, *(1 for _ in self.at.shape))
         return _Tables(
@@ -191,6 +198,16 @@ class CacheTraffic:
             [(np.array(touches), np.array(repeats)) for touches, repeats in turns.values()],
             np.array(again, bool), np.array([touch.writes for _, _, touch in self.touches], bool),
         )  # fmt: skip
+
+    def _region(self, touch: LoopAccess) -> Region:
+        """The tensor or home, and the number of the part of it that a touch takes elements of."""
+        if not touch.index:
+            return touch.place, 0
+        if touch.place not in self._region_of:
+            indices = [each.index for _, _, each in self.touches if each.place == touch.place and each.index]
+            several = len(dict.fromkeys(indices)) > 1
+            self._region_of[touch.place] = regions(indices, self.at.extents, self.at.sizes_of_call) if several else {}
+        return touch.place, self._region_of[touch.place].get(touch.index, 0)
 
     def _axes(self, touch: LoopAccess) -> Axes:
         """The axes that decide which elements are touched; a home is the same memory in every program."""
@@ -239,7 +256,7 @@ class CacheTraffic:
         """Bytes touched in a loop, or in all loops, while some axes are gone through."""
         found = self._footprints.get((number, inner))
         if found is None:
-            places: dict[str, Numbers] = {}
+            places: dict[Region, Numbers] = {}
             for place, axes, homed, width in self._touched.get(number, ()):
                 taken = self._gone_through(axes, homed, inner) * width
                 before = places.get(place)
@@ -248,13 +265,13 @@ class CacheTraffic:
         return found
 
     @cached_property
-    def _touched(self) -> dict[int | None, dict[tuple[str, Axes, bool, int], None]]:
-        """What the touches of each loop, and of all loops (None), have in common where footprints are the same: place,
+    def _touched(self) -> dict[int | None, dict[tuple[Region, Axes, bool, float], None]]:
+        """What the touches of each loop, and of all loops (None), have in common where footprints are the same: region,
         axes, whether it is a home, and bytes of an element, of all copies."""
-        found: dict[int | None, dict[tuple[str, Axes, bool, int], None]] = {}
+        found: dict[int | None, dict[tuple[Region, Axes, bool, float], None]] = {}
         for number, _, touch in self.touches:
-            width = touch.element_bytes * (2 if touch.place in self.at.choices.copies else 1)
-            each = touch.place, touch.axes, touch.home is not None, width
+            width = _width(touch) * (2 if touch.place in self.at.choices.copies else 1)
+            each = self._region(touch), touch.axes, touch.home is not None, width
             found.setdefault(number, {})[each] = found.setdefault(None, {})[each] = None
         return found
 
@@ -282,16 +299,23 @@ class CacheTraffic:
     def _waste(self, touch: LoopAccess, loop: Loop, step: LoopStep, line: int) -> Numbers:
         """Bytes of lines for each byte that is used, where too few elements of a line are side by side in one
         program."""
-        if touch.run is None or touch.home is not None or touch.place in self.at.choices.packs:
+        along, steps = touch.spread or (touch.run, 1)
+        if along is None or touch.home is not None or touch.place in self.at.choices.packs:
             return 1
-        together = self.at.size(touch.run)
+        together = self.at.size(along)
         edge: Numbers = 0  # bytes of lines beside a row's part, which programs far from this one use
-        if touch.run in self.at.choices.order[:-1] and max(1, self.at.extents.get(touch.run, 1)) > 1:
-            edge = np.where(together < self.at.extents[touch.run], line - min(line, touch.alignment), 0)
-        if touch.run in (*loop.axes, *loop.ranges, *step.ranges, *self.at.choices.held):
-            together = max(1, self.at.extents.get(touch.run, 1))
-        used = together * touch.element_bytes
-        return clipped(np.maximum(line, used + edge) / used, 1, line / touch.element_bytes)
+        if touch.spread is None and along in self.at.choices.order[:-1] and self.at.extents.get(along, 1) > 1:
+            edge = np.where(together < self.at.extents[along], line - min(line, touch.alignment), 0)
+        if along in (*loop.axes, *loop.ranges, *step.ranges, *self.at.choices.held):
+            together = max(1, self.at.extents.get(along, 1))
+        most, used = line / touch.element_bytes, together * touch.element_bytes
+        return clipped(np.maximum(most / together, (used + edge) / used), min(steps, most), most)
+
+
+def _width(touch: LoopAccess) -> float:
+    """Bytes of memory for each element, with those between where only every so many is taken, up to a line."""
+    steps = 1 if touch.spread is None else touch.spread[1]
+    return min(touch.element_bytes * steps, max(touch.element_bytes, MOST_ALIGNED))
 
 
 def _added(rows: Table) -> Numbers:

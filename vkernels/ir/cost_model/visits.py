@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -48,6 +48,18 @@ class Visit:
     axis: str
     conditions: tuple[Any, ...]
     is_tested: bool = False
+
+    @property
+    def axes(self) -> frozenset[str]:
+        """The axes whose positions decide what is visited."""
+        return frozenset((self.axis, *(axis for condition in self.conditions for axis in _axes_in(condition))))
+
+
+def _axes_in(condition: Any) -> Iterator[str]:
+    if isinstance(condition, Sum):
+        yield from (axis for axis, _ in condition.positions)
+    elif condition is not None:
+        yield from (axis for part in condition[1] for axis in _axes_in(part))
 
 
 def visits_of(reaches: Reaches, nest: Nest) -> tuple[tuple[Visit, ...], list[Operation]]:

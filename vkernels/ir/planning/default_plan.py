@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from xdsl.ir import Operation
 
-from ..cost_model.roofline import element_bytes
+from ..cost_model.item_widths import element_bytes
 from ..dialect import AccessOp, DotOp, KernelOp, RangeOp, SizeOp, TensorArgumentType, TileOp, WholeOp, axes_of
 from ..limits import Limits
 from ..plan import Plan

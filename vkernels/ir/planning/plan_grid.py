@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..analysis.ahead import loads_ahead
 from ..cost_model.atomics import AT_ONCE
 from ..cost_model.item_widths import bytes_of
 from ..cost_model.plan_batch import BatchTerms, PlanBatch
@@ -34,6 +35,9 @@ MAX_RAGGED = 16
 """Positions with steps of their own number that a GPU's program takes at once: all wait for the longest."""
 WARP_COUNTS = (1, 2, 4, 8, 16)
 STAGE_COUNTS = (1, 2, 3, 4)
+"""Stages of loops with dots, which compilers pipeline."""
+AHEAD_COUNTS = (1, 2, 4, 8, 16)
+"""Stages of other loops: iterations whose loads are under way, which take registers."""
 
 
 def plan_grid(space: PlanSearchSpace, choices: StructuralChoices) -> PlanBatch:
@@ -46,7 +50,8 @@ def plan_grid(space: PlanSearchSpace, choices: StructuralChoices) -> PlanBatch:
     on_gpu, pin = space.limits.warp > 1, space.pin
     warps = [n for n in WARP_COUNTS if n * space.limits.warp <= space.limits.threads] or [1]
     to_try.append([pin.warps] if pin.warps is not None else warps if on_gpu else [1])
-    stages = list(STAGE_COUNTS) if on_gpu and space.needs.dots else [1]
+    ahead = AHEAD_COUNTS if loads_ahead(space.kernel) else (1,)
+    stages = list(STAGE_COUNTS if space.needs.dots else ahead) if on_gpu else [1]
     to_try.append([pin.stages] if pin.stages is not None else stages)
     to_try.append(sizes.shares())
     terms = _terms(space, to_try)

@@ -10,19 +10,18 @@ from functools import cached_property
 from typing import Any
 
 from ..analyses import annotate_needs, phases_of
-from ..analysis.axes import known_value, resolve_axes
+from ..analysis.axes import resolve_axes
 from ..analysis.kernel_analysis import KernelAnalysis
 from ..analysis.needs import Needs, NeedsDevice, NeedsUse
-from ..analysis.needs.device import UNKNOWN_TRIPS
 from ..analysis.private_copies import meeting_axes, padding_of, private_tensors
 from ..analysis.schedule.find_copies import find_copies
 from ..analysis.schedule.make_schedule import make_schedule
-from ..cost_model.item_widths import bytes_of
+from ..cost_model.extents import extents_of
+from ..cost_model.item_widths import bytes_of, element_bytes
 from ..cost_model.launches import cut_loops, cuts_of, phases_of_launches
 from ..cost_model.loops import MOST_ALIGNED, Loop
 from ..cost_model.plan_batch import NO_TERMS, NO_UPDATES, AtomicUpdates, BatchTerms, Numbers, PlanBatch
-from ..cost_model.read_loops import WHILE, Known, range_axes, read_loops
-from ..cost_model.roofline import element_bytes
+from ..cost_model.read_loops import Known, read_loops
 from ..dialect import (
     AccessOp,
     DotOp,
@@ -32,8 +31,6 @@ from ..dialect import (
     ScatterOp,
     StoreOp,
     TensorArgumentType,
-    TileOp,
-    WholeOp,
     arith,
     axes_of,
 )
@@ -76,32 +73,7 @@ class PlanSearchSpace:
     @cached_property
     def extents(self) -> dict[str, int]:
         """Positions of axes, trips of ranges."""
-        facts = Facts(self.sizes)
-        found = {WHILE: UNKNOWN_TRIPS}
-        for op in self.kernel.walk():
-            if isinstance(op, TileOp | WholeOp):
-                known = known_value(op.extent, facts)
-                found[op.axis.data] = UNKNOWN_TRIPS if known is None else max(0, known)
-        for op in self.kernel.walk():
-            if isinstance(op, RangeOp):
-                start, stop = known_value(op.start, facts), known_value(op.stop, facts)
-                known = None if start is None or stop is None else max(0, stop - start)
-                found[op.axis.data] = self._mean_trips(op, found) if known is None else known
-        return found
-
-    def _mean_trips(self, loop: RangeOp, extents: Mapping[str, int]) -> int:
-        """Mean trips of a loop whose bounds are read from memory, as if all positions' loops together went once
-        through a tensor."""
-        rows = math.prod(max(1, extents.get(axis, 1)) for axis in axes_of(loop.start))
-        for op in loop.walk():
-            if isinstance(op, AccessOp) and isinstance(op.base.type, TensorArgumentType):
-                for dimension, length in enumerate(op.base.type.shape):
-                    offset = op.offset_of(dimension)
-                    if offset is not None and loop.axis.data in range_axes(offset):
-                        beside = [extents.get(axis, 1) for axis, _ in op.index.data[dimension].terms]
-                        elements = self.sizes.get(length, 0) if isinstance(length, str) else length
-                        return max(1, -(-elements // (rows * max(1, math.prod(beside)))))
-        return UNKNOWN_TRIPS
+        return extents_of(self.kernel, self.sizes)
 
     @cached_property
     def tiles(self) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
+from math import inf
 
 from xdsl.context import Context
 from xdsl.dialects import scf
@@ -24,6 +25,7 @@ from ..dialect import (
     TensorArgumentType,
     sizes_of,
 )
+from ..dialect.attributes import IndexAttr
 from ..dialect.blocks import terminator
 from ..facts import Facts
 
@@ -182,15 +184,22 @@ def _touch_of(op: AccessOp) -> AccessKind:
 
 
 def _chunks_of(op: AccessOp) -> frozenset[tuple[SSAValue, int]]:
-    """Each dimension of an access whose chunk starts at a loop's position, if steps are no less than a chunk."""
+    """Each dimension of an access whose chunk, or only element, starts at a loop's position, if steps are no less."""
     return frozenset(
         (start, dimension)
         for dimension, index in enumerate(op.index.data)
-        if (start := op.offset_of(dimension)) is not None
-        and len(index.terms) == 1
-        and index.terms[0][1] == 1
-        and sizes_of(op.tile)[index.terms[0][0]] <= _step_from(start)
+        if (start := op.offset_of(dimension)) is not None and _length(op, index) <= _step_from(start)
     )
+
+
+def _length(op: AccessOp, index: IndexAttr) -> float:
+    """Elements of a dimension that an index takes side by side; infinity if they are not."""
+    match index.terms:
+        case ():
+            return 1
+        case ((axis, 1),):
+            return sizes_of(op.tile)[axis]
+    return inf
 
 
 def _step_from(start: SSAValue) -> int:

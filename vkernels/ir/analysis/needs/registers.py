@@ -19,6 +19,7 @@ from ...dialect import (
     BelowOp,
     BroadcastOp,
     DotOp,
+    LoadOp,
     PhaseOp,
     PositionOp,
     RangeOp,
@@ -29,6 +30,7 @@ from ...dialect import (
     axes_of,
     element_of,
 )
+from ..ahead import loads_ahead
 from .algebra import HALF, ONE, ZERO, Expr, fits, most, number, product, symbol, total
 from .flow import Flow
 from .spaces import THREADS, WARP, Spaces, contiguous_axis, largest_spaces, space_for, width
@@ -39,7 +41,7 @@ STAGES = symbol("plan.stages")
 AHEAD, FROM_SHARED, TENSOR_MEMORY = (
     symbol(f"device.{name}") for name in ("copies_ahead", "dots_from_shared", "tensor_memory")
 )
-UNROLLED_ITERATIONS = symbol("fit.unrolled")
+UNROLLED_ITERATIONS, OPERANDS, PIPED_OPERANDS = (symbol(f"fit.{name}") for name in ("unrolled", "operands", "piped"))
 
 _NOTHING = (BroadcastOp, PositionOp, BelowOp, arith.ConstantOp)
 """Operations that are repeated where they are used, or share their operand's registers."""
@@ -85,7 +87,7 @@ def live_bytes(flow: Flow, spaces: Spaces, phase: PhaseOp) -> tuple[Expr, Expr]:
     least in any order. Where no operation needs a whole tile, tiles may be loaded one after another.
     """
     state = _Phase(flow, spaces, phase)
-    spans = [*_values(state), *_carried(state), *_around(state), *_from_homes(state)]
+    spans = [*_values(state), *_carried(state), *_around(state), *_from_homes(state), *_ahead(state)]
     alive = _worst(spans)
     needs_whole = any(isinstance(op, ReductionOp | ScanOp | DotOp) or op.regions for op in state.members)
     return alive, alive if needs_whole else _worst(spans, one_load=True)
@@ -141,12 +143,15 @@ def _operand_part(state: _Phase, op: Operation, users: list[Operation]) -> Expr:
 
 
 def _inside(state: _Phase, op: Operation, n: int) -> Iterable[LiveRange]:
-    """Values that loops inside a member load and carry."""
+    """Values that loops inside a member load, for later iterations too, and carry."""
     if op.regions:
         loaded = [state.held(x.results[0]) for x in op.walk() if isinstance(x, AccessOp) and x.results]
         carried = [state.held(a) for x in op.walk() if isinstance(x, RangeOp) for a in x.carried]
         carried += [state.held(v) for x in op.walk() if isinstance(x, scf.WhileOp) for v in x.results]
-        yield LiveRange(state.members[op] * (UNROLLED_ITERATIONS * total(loaded) + total(carried)), n, n)
+        found = loads_ahead(state.flow.kernel)
+        ahead = [state.held(x.results[0]) for x in op.walk() if isinstance(x, LoadOp) and found.get(x)]
+        held = UNROLLED_ITERATIONS * total(loaded) + (STAGES - 1) * total(ahead) + total(carried)
+        yield LiveRange(state.members[op] * held, n, n)
 
 
 def _is_load(op: Operation) -> bool:
@@ -169,19 +174,23 @@ def _carried(state: _Phase) -> Iterable[LiveRange]:
             yield LiveRange(weight * state.flow.chunked(op.tile) * state.held(op.tile), 0, last)
         elif isinstance(op, DotOp):
             yield LiveRange(weight * _dot(state, op), 0, last)
+            yield LiveRange(weight * _plain_operands(state.flow, op), state.number[op], state.number[op])
 
 
 def _dot(state: _Phase, op: DotOp) -> Expr:
-    """Accumulators, unless they are in tensor memory, and the parts of operands that one step uses."""
+    """Accumulators, unless they are in tensor memory, and the parts of operands that one of its steps uses."""
     flow = state.flow
     inside, wide = on_tensor_cores(flow, op), by_four_warps(flow, op)
     step = number(16 * min(operand_bytes(op), 4)) / WARP * total(_sides(flow, op)) / symbol("plan.warps") ** HALF
-    plain = number(4) * flow.sizes[op.axis.data] * total(_sides(flow, op)) / THREADS**HALF
-    return (
-        (1 - inside * wide * TENSOR_MEMORY) * dot_bytes(flow, op)
-        + inside * (1 - wide * FROM_SHARED) * step
-        + (1 - inside) * is_a_dot(flow, op) * plain
-    )
+    return (1 - inside * wide * TENSOR_MEMORY) * dot_bytes(flow, op) + inside * (1 - wide * FROM_SHARED) * step
+
+
+def _plain_operands(flow: Flow, op: DotOp) -> Expr:
+    """Bytes per thread of the operands of a dot on plain units, while it multiplies: compilers load a part at a time,
+    a larger one between the copies of a pipelined loop."""
+    here = (1 - on_tensor_cores(flow, op)) * is_a_dot(flow, op)
+    part = OPERANDS + PIPED_OPERANDS * fits(STAGES, number(2))
+    return here * part * 4 * flow.sizes[op.axis.data] * total(_sides(flow, op)) / THREADS**HALF
 
 
 def by_four_warps(flow: Flow, op: DotOp) -> Expr:
@@ -232,6 +241,17 @@ def _from_homes(state: _Phase) -> Iterable[LiveRange]:
         if users and state.flow.analysis.phase_of(value) is not state.phase:
             homed = (symbol(f"shared.{label}") + symbol(f"memory.{label}")) * state.flow.chunked(value)
             yield LiveRange(homed * state.held(value), min(users), max(min(users), max(users) - 1), True)
+
+
+def _ahead(state: _Phase) -> Iterable[LiveRange]:
+    """What loads of a loop around the phase have loaded for later iterations."""
+    flow = state.flow
+    loops = [op for op in flow.analysis.structures[state.phase] if isinstance(op, RangeOp)]
+    for load, moves in loads_ahead(flow.kernel).items():
+        phase = flow.analysis.phase.get(load)
+        if moves and phase is not None and loops and loops[-1] in flow.analysis.structures[phase]:
+            value = load.results[0]
+            yield LiveRange((STAGES - 1) * (1 - flow.chunked(value)) * state.held(value), 0, len(state.number))
 
 
 def _shares_loop(state: _Phase, op: Operation, users: list[Operation]) -> bool:

@@ -14,9 +14,9 @@ from xdsl.ir import SSAValue
 from ...dialect import AccessOp, DotOp, PhaseOp, ReductionOp, ScratchOp, ScratchType, TensorArgumentType, axes_of
 from .algebra import ONE, Expr, either, fits, least, most, number, pieces, product, symbol, total
 from .flow import Flow
-from .registers import FROM_SHARED, STAGES, by_four_warps
+from .registers import AHEAD, FROM_SHARED, STAGES, by_four_warps
 from .spaces import THREADS, Spaces, element_in, largest_spaces, space_for, width
-from .traffic import is_a_dot, on_tensor_cores, operand_bytes
+from .traffic import is_a_dot, narrow, on_tensor_cores, operand_bytes
 
 IN_MEMORY, ON_CHIP = number(32), number(128)
 """Bytes that each thread stores at a time during a layout conversion: between two layouts of memory accesses, and from
@@ -26,14 +26,19 @@ IS_AMD, IS_CPU = symbol("device.is_amd"), symbol("device.is_cpu")
 
 def shared_bytes(flow: Flow, spaces: Spaces, phase: PhaseOp) -> Expr:
     """What Triton allocates at the worst point of a phase."""
-    needs = []
+    needs: list[Expr] = []
+    plain: list[Expr] = []
     inside = largest_spaces(flow.members[phase])
     for item, weight in flow.members[phase].items():
         for op in item.walk():
             if isinstance(op, ReductionOp):
                 needs.append(weight * _reduction(flow, spaces, op, inside))
             elif isinstance(op, DotOp):
-                needs.append(weight * _operands(flow, op))
+                taken = weight * _operands(flow, op)
+                needs.append(taken)
+                plain.append((1 - on_tensor_cores(flow, op)) * taken)
+    # On plain units all dots of a loop have as many copies; on tensor cores they share the stages.
+    needs.append((AHEAD + IS_AMD) * fits(STAGES, number(2)) * total(plain))
     return most([*needs, *_conversions(flow, phase, inside)])
 
 
@@ -46,14 +51,26 @@ def _reduction(flow: Flow, spaces: Spaces, op: ReductionOp, inside: list[frozens
 
 
 def _operands(flow: Flow, op: DotOp) -> Expr:
-    """On tensor cores both operands, for every stage but one, or for all where they are read while the next ones are
-    copied; without stages AMD stores one after the other. Otherwise one after the other too, as 4 bytes an element."""
+    """Both operands, for every stage but one, or for all where tensor cores read them while the next ones are copied;
+    without stages AMD stores one after the other. On plain units as 4 bytes an element."""
+    values = (op.left, op.right)
     sizes = [product(flow.sizes[a] for a in axes_of(value)) for value in (op.left, op.right)]
     inside, piped = on_tensor_cores(flow, op), fits(STAGES, number(2))
-    stages = most((ONE, STAGES - 1 + piped * by_four_warps(flow, op) * FROM_SHARED))
+    stages = most((ONE, STAGES - 1 + inside * piped * by_four_warps(flow, op) * FROM_SHARED))
     in_turn = (1 - piped) * IS_AMD
-    staged = inside * stages * number(operand_bytes(op)) * ((1 - in_turn) * total(sizes) + in_turn * most(sizes))
-    return staged + (1 - inside) * is_a_dot(flow, op) * number(4) * most(sizes)
+    bytes_ = inside * number(operand_bytes(op)) + (1 - inside) * is_a_dot(flow, op) * 4
+    sizes = [each * _copies(flow, value, stages, inside) for each, value in zip(sizes, values, strict=True)]
+    return bytes_ * ((1 - in_turn) * total(sizes) + in_turn * most(sizes))
+
+
+def _copies(flow: Flow, value: SSAValue, stages: Expr, inside: Expr) -> Expr:
+    """How often an operand is there: for each stage if it comes from memory as it is, or narrower; on tensor cores once
+    if it is the same in all chunks."""
+    owner = narrow(value).owner
+    if not isinstance(owner, AccessOp) or not isinstance(owner.base.type, TensorArgumentType):
+        return ONE
+    same = inside * (1 - flow.chunked(narrow(value)))
+    return same + (1 - same) * stages
 
 
 def _conversions(flow: Flow, phase: PhaseOp, inside: list[frozenset[str]]) -> list[Expr]:

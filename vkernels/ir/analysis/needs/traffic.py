@@ -145,6 +145,9 @@ def _sector_waste(flow: Flow, op: AccessOp) -> Expr:
     run = ONE if isinstance(getattr(offset, "type", None), TensorType) else product(flow.sizes[a] for a in side[:1])
     name = op.base.name_hint or ""
     elements = number(CACHE_SECTOR // size)
+    skipped = [abs(coefficient) for axis, coefficient in last.terms if axis in axes_of(op.tile)]
+    if not side and skipped and not isinstance(getattr(offset, "type", None), TensorType):  # x[2 * i]
+        return least((number(min(skipped)), elements))
     return most((ONE, (1 - symbol(f"packed.{name}")) * elements / least((run, elements))))
 
 

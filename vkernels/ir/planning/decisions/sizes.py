@@ -8,8 +8,11 @@ TILES = PlanDecision("tiles", "tile axis", title="tile of", entry="tile")
 CHUNKS = PlanDecision("chunks", "whole axis", title="chunk of", entry="chunk")
 WARPS = PlanDecision("warps", meaning="groups of threads that a program has", gpu_only=True)
 STAGES = PlanDecision(
-    "stages", meaning="chunks that are under way at once in a pipelined loop", title="pipeline stages", gpu_only=True,
-)  # fmt: skip
+    "stages",
+    meaning="chunks that are under way at once in a pipelined loop, or iterations whose loads are",
+    title="pipeline stages",
+    gpu_only=True,
+)
 RESIDENT_PROGRAMS = PlanDecision(
     "resident_programs",
     meaning="programs that are started; each goes on to the next piece of work until none is left",

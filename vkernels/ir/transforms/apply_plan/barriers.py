@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from itertools import combinations_with_replacement
 
 from xdsl.ir import Operation, SSAValue
 
+from ...analysis.accesses import MemoryAccess, accesses_of
+from ...analysis.meeting import meet_within_an_iteration
 from ...analysis.schedule.nests import Nest, all_items, homes_read
-from ...dialect import BarrierOp
+from ...dialect import BarrierOp, RangeOp, TensorArgumentType
 from .frames import LoopFrame
 from .mapping_state import MappingState
 
@@ -56,12 +59,14 @@ class Hazards:
             self.since.update({new if key == old else old: wrote for key, wrote in found.items()})
 
     @contextmanager
-    def looping(self, body: LoopFrame) -> Iterator[None]:
-        """Enclose the body of a loop: emit a barrier at its end if the next iteration needs one."""
+    def looping(self, body: LoopFrame, loop: RangeOp | None = None) -> Iterator[None]:
+        """Enclose the body of a loop: emit a barrier at its end if the next iteration needs one, which it does not for
+        elements of tensors that only one iteration of `loop` accesses."""
         around, was_prefix, entered = self.prefix, self.is_prefix, dict(self.since)
         self.prefix, self.is_prefix = {}, True
         yield
-        if _clashes(self.since, self.prefix):
+        apart = _apart(loop) if loop is not None and _clashes(self.since, self.prefix) else frozenset()
+        if _clashes(self.since, {key: wrote for key, wrote in self.prefix.items() if key[0] not in apart}):
             body.block.add_op(BarrierOp())
             self.since = {}
         _merge(self.since, entered)
@@ -84,6 +89,19 @@ class Hazards:
         self.since = {}
         for end in ends:
             _merge(self.since, end)
+
+
+def _apart(loop: RangeOp) -> frozenset[SSAValue]:
+    """The tensors of which each element is accessed in one iteration of a loop at most."""
+    made: dict[SSAValue, list[MemoryAccess]] = {}
+    for access in accesses_of(loop):
+        made.setdefault(access.base, []).append(access)
+    return frozenset(
+        base
+        for base, each in made.items()
+        if isinstance(base.type, TensorArgumentType)
+        and all(meet_within_an_iteration(one, other, loop) for one, other in combinations_with_replacement(each, 2))
+    )
 
 
 def _clashes(before: Touched, after: Touched) -> bool:

@@ -98,7 +98,7 @@ def _emit_range(state: MappingState, frame: LoopFrame, op: RangeOp, hazards: Haz
     inner.values.update(zip(copies, others[::2], strict=True))
     inner.written.update(zip(copies, others[1::2], strict=True))
     low, high = _open_positions(state, frame, inner, op, start, stop)
-    with hazards.looping(inner):
+    with hazards.looping(inner, op):
         emit_block(state, inner, op.body.block, hazards)
         hazards.swap(copies)
     last = terminator(op.body.block)
