@@ -41,7 +41,7 @@ from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
 from vkernels.ir.planning.choose_plan import Chosen, choose_plan
 from vkernels.ir.planning.decisions.decisions import neighbours, starting_choices
-from vkernels.ir.planning.plan_families import find_families
+from vkernels.ir.planning.find_families import find_families
 from vkernels.ir.planning.plan_grid import plan_grid
 from vkernels.ir.planning.space import PlanSearchSpace, read_space
 from vkernels.language.kernel import Kernel, Options

@@ -25,10 +25,11 @@ from vkernels.ir.pin import with_pin
 from vkernels.ir.plan import Plan, StructuralChoices
 from vkernels.ir.planning.bounds import power_above
 from vkernels.ir.planning.default_plan import default_plan
+from vkernels.ir.planning.find_families import enumerate_families
 from vkernels.ir.planning.fits import why_not
 from vkernels.ir.planning.judge_plan import SLOWER
 from vkernels.ir.planning.one_plan import model_plan
-from vkernels.ir.planning.plan_families import PlanFamily, enumerate_families
+from vkernels.ir.planning.plan_families import PlanFamily
 from vkernels.ir.planning.plan_grid import plan_grid
 from vkernels.ir.planning.space import PlanSearchSpace as Choices
 from vkernels.ir.planning.space import read_space

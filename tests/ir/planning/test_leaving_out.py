@@ -11,7 +11,8 @@ from tests.ir.planning.kernels import KERNELS, build, kernel_of
 from tests.ir.planning.test_choose_plan import CPU, GPU
 from vkernels.ir.cost_model.model_time import least_time
 from vkernels.ir.planning.choose_plan import REFINED_AT_ONCE, candidates_of, refine_top_candidates
-from vkernels.ir.planning.plan_families import ROUNDED, find_families
+from vkernels.ir.planning.find_families import find_families
+from vkernels.ir.planning.plan_families import ROUNDED
 from vkernels.ir.planning.space import PlanSearchSpace, read_space
 from vkernels.targets import limits_of, target_named
 

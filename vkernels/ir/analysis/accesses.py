@@ -18,6 +18,7 @@ from ..dialect import (
     RangeOp,
     ScatterOp,
     StoreOp,
+    TensorArgumentType,
     TileOp,
     WholeOp,
     arith,
@@ -59,6 +60,13 @@ class MemoryAccess:
         kernel = next((op for op in ancestors(self.op) if isinstance(op, KernelOp)), None)
         ops = [] if kernel is None else [op for op in kernel.body.block.ops if isinstance(op, TileOp | WholeOp)]
         return {op.axis.data: op.extent for op in ops}
+
+
+def may_alias(write: MemoryAccess, load: MemoryAccess, distinct: bool) -> bool:
+    """Whether both access one memory, or two tensors that may be the same, unless all tensors are `distinct`."""
+    one, other = write.base, load.base
+    may_overlap = not distinct and isinstance(one.type, TensorArgumentType) and one.type == other.type
+    return one is other or may_overlap
 
 
 def accesses_of(op: Operation) -> list[MemoryAccess]:

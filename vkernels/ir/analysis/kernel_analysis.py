@@ -5,16 +5,38 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeGuard
+from itertools import chain
+from typing import NamedTuple, TypeGuard
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
-from ..dialect import DotOp, KernelOp, PhaseOp, ReductionOp, ScanOp, axes_of
+from ..dialect import DotOp, KernelOp, PhaseOp, ReductionOp, ScanOp, YieldOp, axes_of
 from ..dialect.blocks import terminator
-from .accesses import CONTROL, MemoryAccess, accesses_of, has_effect, inputs_of
+from .accesses import CONTROL, MemoryAccess, accesses_of, has_effect, inputs_of, may_alias
 from .axes import MappedAxis
+from .masks.conditions import ALWAYS, Condition
 from .masks.neutral import Masks
+
+
+class Computed(NamedTuple):
+    """A tile with chunked axes as one that an item uses: the item that computes it, and that item's position.
+    `crosses`: it is used as a result of its phase."""
+
+    value: OpResult
+    item: Operation
+    position: int
+    crosses: bool
+
+
+class ChunkedItem(NamedTuple):
+    """An item of a phase with tiles that have chunked axes: its loops, whether it has an effect, and itself if it is a
+    reduction whose result has no chunked axis."""
+
+    item: Operation
+    chunks: frozenset[str]
+    has_effect: bool
+    reduction: ReductionOp | DotOp | None
 
 
 @dataclass
@@ -26,6 +48,8 @@ class _OperationFacts:
     effects: dict[Operation, bool] = field(default_factory=dict)
     sources: dict[SSAValue, SSAValue] = field(default_factory=dict)
     items: dict[Operation, Operation] = field(default_factory=dict)
+    overwritten: dict[tuple[Operation, bool], list[MemoryAccess]] = field(default_factory=dict)
+    masks: tuple[Condition, ...] | None = None
 
 
 @dataclass
@@ -47,6 +71,7 @@ class KernelAnalysis:
     _chunks_of_values: dict[SSAValue, frozenset[str]] = field(default_factory=dict)
     _inputs_in_slices: dict[Operation, list[SSAValue]] = field(default_factory=dict)
     _reduces: dict[Operation, bool] = field(default_factory=dict)
+    _computed: dict[tuple[int, bool], list[Computed]] = field(default_factory=dict)
     _facts: _OperationFacts = field(default_factory=_OperationFacts)
     _masks: Masks | None = None
 
@@ -77,6 +102,31 @@ class KernelAnalysis:
     def masks(self) -> Masks:
         """The masks of the kernel."""
         return Masks(self.source) if self._masks is None else self._masks
+
+    @property
+    def mask_conditions(self) -> tuple[Condition, ...]:
+        """Where masks let reductions have terms, and stores write: none of a kernel without masks."""
+        if self._facts.masks is None:
+            reductions = (op for op in self.position if isinstance(op, ReductionOp | DotOp))
+            found = chain(map(self.masks.of_reduction, reductions), map(self.masks.of_store, self.position))
+            self._facts.masks = tuple(condition for condition in dict.fromkeys(found) if condition != ALWAYS)
+        return self._facts.masks
+
+    def overwritten(self, item: Operation, distinct: bool) -> list[MemoryAccess]:
+        """The loads of an item from memory that the kernel writes; also from memory that may be the same, unless all
+        tensors are distinct."""
+        key = item, distinct
+        found = self._facts.overwritten.get(key)
+        if found is None:
+            loads = [access for access in self.accesses(item) if not access.writes]
+            writes = self._writes if loads else []
+            found = [each for each in loads if any(may_alias(write, each, distinct) for write in writes)]
+            self._facts.overwritten[key] = found
+        return found
+
+    @cached_property
+    def _writes(self) -> list[MemoryAccess]:
+        return [access for item in self.phase for access in self.accesses(item) if access.writes]
 
     @cached_property
     def scans(self) -> bool:
@@ -146,6 +196,17 @@ class KernelAnalysis:
             self._chunks[op] = self.chunked.intersection(axis for value in values for axis in axes_of(value))
         return self._chunks[op]
 
+    @cached_property
+    def work(self) -> dict[PhaseOp, list[ChunkedItem]]:
+        """The items of each phase that run in loops over chunks."""
+        found: dict[PhaseOp, list[ChunkedItem]] = {op: [] for op in self.structures if isinstance(op, PhaseOp)}
+        for item, phase in self.phase.items():
+            if not isinstance(item, YieldOp) and (chunks := self.chunks(item)):
+                is_whole = self.is_chunk_reduction(item) and chunks == {item.axis.data}
+                reduction = item if is_whole and isinstance(item, ReductionOp | DotOp) else None
+                found[phase].append(ChunkedItem(item, chunks, self.has_effect(item), reduction))
+        return found
+
     def accesses(self, op: Operation) -> list[MemoryAccess]:
         found = self._facts.accesses.get(op)
         if found is None:
@@ -175,6 +236,38 @@ class KernelAnalysis:
                 found.add(item)
                 todo += self._slice_inputs(item)
         return sorted(found, key=self.position.__getitem__)
+
+    def in_chunks(self, values: Iterable[SSAValue], stop: Callable[[SSAValue], bool]) -> list[Operation]:
+        """The same from values without chunked axes, too, which are in registers: far sooner."""
+        found: dict[int, Operation] = {}
+        todo = self.computed(values)
+        while todo:
+            value, item, position, _ = todo.pop()
+            if position not in found and not stop(value):
+                found[position] = item
+                todo += self.computed_inputs(item, position, through_reductions=False)
+        return [found[position] for position in sorted(found)]
+
+    def computed(self, values: Iterable[SSAValue]) -> list[Computed]:
+        """Those of some values that are tiles with chunked axes, and what computes them."""
+        found: list[Computed] = []
+        for used in values:
+            value = self.source(used)
+            if isinstance(value, OpResult) and self.chunks_of_value(value):
+                item = self.item_of(value.owner)
+                found.append(Computed(value, item, self.position[item], value is not used))
+        return found
+
+    def computed_inputs(self, item: Operation, position: int, through_reductions: bool) -> list[Computed]:
+        """Those of the inputs of an item; of a reduction over chunks, what its own loop computes, or else not."""
+        key = position, through_reductions
+        found = self._computed.get(key)
+        if found is None:
+            inputs: Iterable[SSAValue] = self.inputs(item)
+            if not through_reductions and self.is_chunk_reduction(item):
+                inputs = [item.sum] if isinstance(item, DotOp) else []
+            found = self._computed[key] = self.computed(inputs)
+        return found
 
     def _slice_inputs(self, item: Operation) -> list[SSAValue]:
         found = self._inputs_in_slices.get(item)

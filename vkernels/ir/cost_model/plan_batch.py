@@ -185,7 +185,10 @@ class PlanBatch:
     def only(self, which: Numbers) -> PlanBatch:
         """The plans that `which` selects, along one axis."""
         where = np.broadcast_to(which, self.shape).nonzero()
-        *sizes, shares, warps, stages, resident = (self._picked(where, column) for column in self._columns)
+        *sizes, shares, warps, stages, resident = (
+            np.reshape(column, 1) if len(where[0]) and np.size(column) == 1 else self._picked(where, column)
+            for column in self._columns
+        )
         return replace(
             self, sizes=dict(zip(self.sizes, sizes, strict=True)), shares=shares, warps=warps, stages=stages,
             resident=resident,

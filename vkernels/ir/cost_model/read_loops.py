@@ -107,7 +107,7 @@ class _Reader:
     def _nests(self, phase: str, nests: Sequence[tuple[Nest, tuple[Operation, ...]]]) -> Iterator[Loop]:
         for nest, around in nests:
             made = {value for value, home in nest.stores if value is home}
-            items = [*self.analysis.sliced(nest.roots(), partial(self._at_hand, made)), *nest.effects]
+            items = [*self.analysis.in_chunks(nest.roots(), partial(self._at_hand, made)), *nest.effects]
             reductions = [*nest.reductions, *(total for group in nest.online for total in group.totals)]
             items += [op for group in nest.online for op in group.path]
             visits, tests = visits_of(self.reaches, nest)
@@ -117,8 +117,7 @@ class _Reader:
             )
 
     def _at_hand(self, made: set[SSAValue], value: SSAValue) -> bool:
-        in_registers = not self.analysis.chunks_of_value(value)
-        return in_registers or (value not in made and self.schedule.home_of(value) is not None)
+        return value not in made and self.schedule.home_of(value) is not None
 
     def _loop(
         self,
@@ -136,7 +135,7 @@ class _Reader:
         inner = [op for op in ordered if analysis.is_chunk_reduction(op) and op not in reductions]
         for op in inner:  # computed again, in a loop of its own
             axis = op.axis.data
-            again = slice_for(self.schedule, iter(operands_along(op)))
+            again = slice_for(self.schedule, operands_along(op))
             reach = self.reaches.of_reduction(op)
             inside = visits if reach is None else (*visits, visit_of(axis, reach))
             again += [] if reach is None else tests_of(self.reaches, reach)

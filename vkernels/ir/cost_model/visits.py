@@ -72,7 +72,7 @@ def visits_of(reaches: Reaches, nest: Nest) -> tuple[tuple[Visit, ...], list[Ope
 def tests_of(reaches: Reaches, reach: Reach) -> list[Operation]:
     """The items that compute whether chunks are visited."""
     analysis = reaches.analysis
-    return analysis.sliced(tested_values(reach), lambda value: not analysis.chunks_of_value(value))
+    return analysis.in_chunks(tested_values(reach), lambda value: False)
 
 
 def visit_of(axis: str, reach: Sequence[Condition]) -> Visit:

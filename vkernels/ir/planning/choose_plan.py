@@ -17,8 +17,9 @@ from ..limits import Limits
 from ..pin import Pin, with_pin
 from ..plan import Home, Plan, StructuralChoices
 from .decisions.homes import all_in_memory
+from .find_families import find_families
 from .fits import most_registers, why_inapplicable, why_not
-from .plan_families import PlanFamily, find_families, modelled
+from .plan_families import PlanFamily, modelled
 from .plan_grid import plan_grid
 from .space import PlanSearchSpace, read_space
 

@@ -1,34 +1,23 @@
-"""Families of plans: the sizes that fit under the same decisions, by modelled time, and the search among decisions."""
+"""Families of plans: the sizes that fit under the same decisions, by modelled time."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
-from heapq import heappop, heappush
 
 import numpy as np
 
 from ..cost_model.cpu_registers import cpu_registers, cpu_unrolled
 from ..cost_model.gpu import is_wieldy
-from ..cost_model.launches import phases_of_launches
 from ..cost_model.model_time import least_time, model_time
 from ..cost_model.plan_batch import ModeledTimes, Numbers, PlanBatch
 from ..errors import PlanError
 from ..limits import Limits
 from ..pin import NO_PIN, Pin
 from ..plan import AS_IN_PLANS, Home, StructuralChoices
-from .decisions.decisions import (
-    DECISIONS,
-    excludes_split,
-    neighbours,
-    starting_choices,
-    things_to_decide,
-    weight_of,
-)
-from .decisions.homes import in_memory
-from .decisions.launches import one_more_launch
+from .decisions.decisions import DECISIONS, excludes_split, weight_of
 from .fits import columns_of, which_fit
 from .plan_grid import plan_grid
 from .space import PlanSearchSpace
@@ -78,13 +67,8 @@ ROUNDED = 1 + 1e-9
 """How much longer a plan's least time may be than its time, for want of digits."""
 MANY = 512
 """Plans of a family from which on their least times are asked for: modelling fewer takes as long."""
-FEW = 0.5
-"""Part of a family's plans below which those that matter are modelled alone, not with the others: as one list they do
-not share what depends on few sizes."""
-SEARCH_ROUNDS = 4
-"""Rounds in which every decision is tried again, under the best family so far."""
-WORTH_CUTTING = 0.75
-"""Part of what the whole kernel holds that a launch has to do with, for it to be one of its own."""
+MODELLED_ROUGHLY = 512
+"""Plans of a family that are modelled where families are only ranked: those with the shortest least times."""
 
 
 @dataclass(frozen=True)
@@ -132,101 +116,6 @@ class PlanFamily:
         return float(self.seconds[self.best[0]])
 
 
-@dataclass
-class _FamiliesSeen:
-    """The families of a search, by their choices; `wanted`: how many of all their plans are of interest, the best.
-
-    A family of which no plan can be among them, nor better than the best of the search, is left out, and so are such
-    plans of other families: least times say so, which take a part of the time that modelling takes.
-    """
-
-    space: PlanSearchSpace
-    wanted: int | None
-    found: dict[StructuralChoices, PlanFamily | None] = field(default_factory=dict)
-    _looked: dict[StructuralChoices, float] = field(default_factory=dict)
-    _best: list[float] = field(default_factory=list)
-
-    def look(self, choices: StructuralChoices, beside: float = 0.0) -> PlanFamily | None:
-        """The family of some choices; None where there is none, or none that takes less than `beside` seconds nor has
-        a plan of interest."""
-        choices = pinned_move(self.space, choices)
-        within = self._within(beside)
-        if choices not in self.found or (self.found[choices] is None and within > self._looked[choices]):
-            family = self.found[choices] = family_of(self.space, choices, within)
-            self._looked[choices] = within
-            if family is not None and self.wanted is not None:
-                self._best = sorted([*self._best, *family.seconds[family.best].tolist()])[: self.wanted]
-        return self.found[choices]
-
-    def _within(self, beside: float) -> float:
-        """Seconds beyond which a plan is of no interest."""
-        if self.wanted is None or len(self._best) < self.wanted:
-            return math.inf
-        return max(self._best[-1], beside)
-
-
-def find_families(space: PlanSearchSpace, wanted: int | None = None) -> list[PlanFamily]:
-    """Kinds of plans: what holds what first, then one decision after another from the best of them, until none is
-    better made otherwise; last, on a GPU, launches of their own.
-
-    `wanted`: only so many plans, the best of all families, are of interest; others may be left out.
-    """
-    seen = _FamiliesSeen(space, wanted)
-    look = seen.look
-
-    def better(every_choice: Iterable[StructuralChoices], best: PlanFamily) -> PlanFamily:
-        families = [look(choices, best.least) for choices in every_choice]
-        return min([best, *filter(None, families)], key=lambda family: family.least)
-
-    starts: list[PlanFamily] = []
-    for choices in starting_choices(space):
-        rivals = sorted(family.least for family in starts if family.choices.online == choices.online)
-        if (family := look(choices, rivals[1] if len(rivals) > 1 else math.inf)) is not None:
-            starts.append(family)
-    found: list[PlanFamily] = []
-    to_decide = things_to_decide(space)
-    for best in _best_starts(starts):
-        for _ in range(SEARCH_ROUNDS):
-            before = best
-            for decision in to_decide:
-                best = better(decision(best.choices), best)
-            if best is before:
-                break
-        look(in_memory(best.choices))
-        found.append(best)
-    if found:
-        best = min(found, key=lambda family: family.least)
-        cuts = _worth_cutting(space, best)
-        for _ in cuts:
-            best = better(one_more_launch(space, best.choices, cuts), best)
-    return [family for family in seen.found.values() if family is not None]
-
-
-def _best_starts(starts: Iterable[PlanFamily]) -> list[PlanFamily]:
-    """The best two, and of those that go online, where others do not, the best beside them."""
-    ranked = sorted(starts, key=lambda family: family.least)
-    least = min((len(family.choices.online) for family in ranked), default=0)
-    online = [family for family in ranked if len(family.choices.online) > least]
-    return [family for family in ranked if family not in online][:2] + online[:1]
-
-
-def _worth_cutting(space: PlanSearchSpace, family: PlanFamily) -> list[str]:
-    """The phases after which a separate launch would hold much less on one side, under the best plan."""
-    if space.limits.warp == 1 or not space.cuts:
-        return []
-    use = space.use_of(family.batch.plan(family.best[0]))
-    phases = {phase.name: (phase.registers_a_thread, phase.shared_bytes) for phase in use.phases}
-    found: list[str] = []
-    for label in space.cuts:
-        sides = [
-            [max(each) for each in zip(*(phases[name] for name in names), strict=True)]
-            for names in phases_of_launches(space.kernel, (label,))
-        ]
-        if any(min(held) < WORTH_CUTTING * max(held) for held in zip(*sides, strict=True)):
-            found.append(label)
-    return found
-
-
 def modelled(
     space: PlanSearchSpace, choices: StructuralChoices, batch: PlanBatch, taken: BatchResources, most: Numbers
 ) -> PlanFamily:
@@ -237,42 +126,53 @@ def modelled(
     return PlanFamily(choices, batch, taken, times, seconds, best.tolist())
 
 
-def family_of(space: PlanSearchSpace, choices: StructuralChoices, within: float = math.inf) -> PlanFamily | None:
+def family_of(
+    space: PlanSearchSpace, choices: StructuralChoices, within: float = math.inf, is_rough: bool = False
+) -> PlanFamily | None:
     """A family's plans by modelled time; None where the kernel cannot have it, or nothing fits at first sight.
 
-    Plans that take longer than `within` seconds, as they count beside others', may be left out.
+    Plans that take longer than `within` seconds, as they count beside others', may be left out. `is_rough`: so may some
+    that take less than those that are found.
     """
     try:
         grid = plan_grid(space, choices)
     except PlanError:
         return None
-    within = within if _can_leave_out(space, choices) else math.inf
-    return _on_gpu(space, grid, within) if space.limits.warp > 1 else _on_cpu(space, grid, within)
-
-
-def _can_leave_out(space: PlanSearchSpace, choices: StructuralChoices) -> bool:
-    """Whether plans' least times are known, and whether a plan fits does not depend on other plans of the family."""
-    return not choices.launches and (space.limits.warp > 1 or space.pin == NO_PIN)
-
-
-def _short(space: PlanSearchSpace, grid: PlanBatch, within: float) -> Numbers:
-    """Which plans of a grid may take no longer than `within` seconds."""
-    if within == math.inf or math.prod(grid.shape) < MANY:
-        return True
-    return least_time(grid, space.limits) * _plainness(grid.choices) <= within * ROUNDED
-
-
-def _on_gpu(space: PlanSearchSpace, grid: PlanBatch, within: float) -> PlanFamily | None:
-    """The plans of a grid that fit: where few of them are short enough, the resources of these alone are found."""
-    short = np.broadcast_to(_short(space, grid, within), grid.shape)
-    count = np.count_nonzero(short)
-    if count == 0:
+    on_gpu = space.limits.warp > 1
+    taken = BatchResources(0, 0) if on_gpu else BatchResources(cpu_registers(grid, space.limits), 0)
+    able = True if on_gpu else _which_fit_on_cpu(space, grid, taken.registers)
+    if not np.any(able):
         return None
-    some = grid.only(short) if count < FEW * short.size else grid
+
+    def some(short: Numbers) -> PlanFamily | None:
+        return _on_gpu(space, grid, short) if on_gpu else _fitting(space, grid, taken, able & short, np.inf)
+
+    if choices.launches or math.prod(grid.shape) < MANY:  # of several launches no least times are known
+        return some(True)
+    least = np.broadcast_to(least_time(grid, space.limits) * _plainness(choices), grid.shape)
+    return _shortest(some, np.where(able, least, np.inf), within * ROUNDED, is_rough)
+
+
+def _shortest(
+    some: Callable[[Numbers], PlanFamily | None], least: Numbers, within: float, is_rough: bool
+) -> PlanFamily | None:
+    """The plans of a grid that may be of interest, by their least times; of many only the shortest, if `is_rough`."""
+    able = least <= within if within < math.inf else least < math.inf
+    if is_rough and np.count_nonzero(able) > MODELLED_ROUGHLY:
+        last = np.partition(least[able], MODELLED_ROUGHLY - 1)[MODELLED_ROUGHLY - 1]
+        if (found := some(able & (least <= last))) is not None:
+            return found
+    return some(able)
+
+
+def _on_gpu(space: PlanSearchSpace, grid: PlanBatch, short: Numbers) -> PlanFamily | None:
+    """Those of the short plans of a grid that fit."""
+    some = grid.only(short)
+    if not some.shape[0]:
+        return None
     taken, fits, wieldy = _resources(space, some)
-    if some is not grid and np.any(fits) and not np.any(wieldy):  # others decide whether plans that are not may run
-        some = grid
-        taken, fits, wieldy = _resources(space, grid)
+    if short is not True and np.any(fits) and not np.any(wieldy):  # others decide whether plans that are not may run
+        return _on_gpu(space, grid, True)
     return _fitting(space, some, taken, wieldy if np.any(wieldy) else fits, space.limits.registers)
 
 
@@ -287,16 +187,12 @@ def _resources(space: PlanSearchSpace, some: PlanBatch) -> tuple[BatchResources,
     return taken, fits, fits & is_wieldy(some, limits, columns.registers)
 
 
-def _on_cpu(space: PlanSearchSpace, grid: PlanBatch, within: float) -> PlanFamily | None:
-    """The plans of a grid that fit: few of them do, and that is found soonest."""
-    limits = space.limits
-    registers = cpu_registers(grid, limits)
-    fits = (registers <= limits.registers) & (cpu_unrolled(grid, limits) <= MAX_UNROLLED_INSTRUCTIONS)
+def _which_fit_on_cpu(space: PlanSearchSpace, grid: PlanBatch, registers: Numbers) -> Numbers:
+    """Which plans of a grid fit: few of them do, and that is found soonest."""
+    fits = (registers <= space.limits.registers) & (cpu_unrolled(grid, space.limits) <= MAX_UNROLLED_INSTRUCTIONS)
     if space.pin != NO_PIN and not np.any(fits):  # what is pinned may spill
-        fits = registers == np.min(registers)
-    if np.any(fits):
-        fits = fits & _short(space, grid, within)
-    return _fitting(space, grid, BatchResources(registers, 0), fits, np.inf)
+        return registers == np.min(registers)
+    return fits
 
 
 def _fitting(
@@ -313,34 +209,3 @@ def _fitting(
 def _plainness(choices: StructuralChoices) -> float:
     """A factor above 1 for more decisions: those that are modelled to win nothing are not made."""
     return 1 + DECISION_MUST_WIN * weight_of(choices)
-
-
-def enumerate_families(space: PlanSearchSpace) -> Iterator[tuple[StructuralChoices, PlanFamily | None]]:
-    """Kinds of plans by their decisions, each once; None where none of its plans fits.
-
-    First come those that choosing looked at, then what is one decision away from the best of those not yet left, and
-    so on until there is no more: stop when there are enough.
-    """
-    found = sorted(find_families(space), key=lambda family: family.least)
-    seen = {family.choices for family in found}
-    yield from ((family.choices, family) for family in found)
-    waiting = [(family.least, number, family.choices) for number, family in enumerate(found)]
-    number = len(found)
-    while waiting:
-        for choices in _neighbours(space, heappop(waiting)[2]):
-            if choices not in seen:
-                seen.add(choices)
-                family = family_of(space, choices)
-                yield choices, family
-                if family is not None:
-                    number += 1
-                    heappush(waiting, (family.least, number, choices))
-
-
-def _neighbours(space: PlanSearchSpace, choices: StructuralChoices) -> Iterator[StructuralChoices]:
-    for candidate in neighbours(space, choices):
-        yield pinned_move(space, candidate)
-    yield pinned_move(space, in_memory(choices))
-    if space.limits.warp > 1:
-        for candidate in one_more_launch(space, choices, space.cuts):
-            yield pinned_move(space, candidate)

@@ -12,10 +12,12 @@ from typing import Any
 from ..analyses import annotate_needs, phases_of
 from ..analysis.axes import resolve_axes
 from ..analysis.kernel_analysis import KernelAnalysis
+from ..analysis.masks.conditions import is_tested
 from ..analysis.needs import Needs, NeedsDevice, NeedsUse
 from ..analysis.private_copies import meeting_axes, padding_of, private_tensors
 from ..analysis.schedule.find_copies import find_copies
 from ..analysis.schedule.make_schedule import make_schedule
+from ..analysis.schedule.nests import in_order
 from ..cost_model.extents import extents_of
 from ..cost_model.item_widths import bytes_of, element_bytes
 from ..cost_model.launches import cut_loops, cuts_of, phases_of_launches
@@ -31,19 +33,20 @@ from ..dialect import (
     ScatterOp,
     StoreOp,
     TensorArgumentType,
-    arith,
     axes_of,
 )
 from ..errors import PlanError
 from ..facts import Facts
 from ..limits import Limits
 from ..pin import NO_PIN, Pin
-from ..plan import Plan
+from ..plan import Home, Plan
 from ..plan import StructuralChoices as StructuralChoices
 from .bounds import tensors_of
 
 MAX_GPU_SIZE = 1 << 15
 """Elements of one axis that a GPU's program takes at once: 64 of each thread of 16 warps."""
+ANY_LANES = "any lanes"
+"""In place of the lanes, where no loops are in an order that depends on them."""
 MAX_CACHED_STRIDES = 64
 """Kinds of strides for which a kernel's loops are kept."""
 MAX_HELD_CONTRACTION = 256
@@ -213,7 +216,7 @@ class PlanSearchSpace:
     @cached_property
     def guardable(self) -> tuple[str, ...]:
         """Whole axes of which a mask can be tested for each chunk."""
-        if not any(isinstance(op, arith.SelectOp) for op in self.kernel.walk()):
+        if not any(map(is_tested, self.structure.mask_conditions)):
             return ()
         plain = StructuralChoices(order=self.tiles, lanes=self.lanes[0] if self.lanes else None)
         return tuple(axis for axis in self.wholes if self._can_have(replace(plain, guards=(axis,)), axis))
@@ -267,17 +270,24 @@ class PlanSearchSpace:
     def loops(self, choices: StructuralChoices) -> tuple[Loop, ...]:
         """What runs in which loop. Raises `PlanError` where the kernel cannot have the decisions."""
         choices = self._as_loops_see(choices)
-        decided = choices.held, choices.homes, choices.copies, choices.lanes
-        key = *decided, choices.online, choices.launches, choices.guards
-        found = self._loops.get(key)
+        decided = choices.held, choices.homes, choices.copies, choices.online, choices.launches, choices.guards
+        found = self._loops.get((*decided, choices.lanes)) or self._loops.get((*decided, ANY_LANES))
         if found is None:
+            on_chip = on_chip_alone(choices)
+            if on_chip.homes != choices.homes:
+                return self._kept((*decided, choices.lanes), tuple(_in_homes(self.loops(on_chip), choices.homes)))
             try:
-                found = self._read(choices)
+                found, is_alike = self._read(choices)
+                found = self._kept((*decided, ANY_LANES if is_alike else choices.lanes), found)
             except PlanError as error:
-                found = str(error)
-            self._loops[key] = found
+                found = self._loops[(*decided, choices.lanes)] = str(error)
         if isinstance(found, str):
             raise PlanError(found)
+        return found
+
+    def _kept(self, key: tuple[Any, ...], loops: tuple[Loop, ...]) -> tuple[Loop, ...]:
+        same = self.needs.found.setdefault("same loops", {})  # comparing loops by identity is fast
+        found = self._loops[key] = tuple(same.setdefault(loop, loop) for loop in loops)
         return found
 
     @cached_property
@@ -298,7 +308,8 @@ class PlanSearchSpace:
         found: dict[tuple[Any, ...], tuple[Loop, ...] | str] = kept.setdefault(("loops", alike), {})
         return found
 
-    def _read(self, choices: StructuralChoices) -> tuple[Loop, ...]:
+    def _read(self, choices: StructuralChoices) -> tuple[tuple[Loop, ...], bool]:
+        """What runs in which loop, and whether it is the same for all lanes."""
         facts = Facts(dict(self.sizes), distinct=True)
         chunks = {axis: max(1, self.extents[axis]) if axis in choices.held else 1 for axis in self.wholes}
         tiles = dict.fromkeys(self.tiles, 1)
@@ -316,8 +327,26 @@ class PlanSearchSpace:
         loops = read_loops(schedule, plan, self.strides, self._known)
         if choices.launches:
             loops = cut_loops(loops, analysis, self.tiles, choices.launches)
-        same = self.needs.found.setdefault("same loops", {})  # comparing loops by identity is fast
-        return tuple(same.setdefault(loop, loop) for loop in loops)
+        return tuple(loops), all(len(nest.axes) < 2 for _, nest, _ in in_order(schedule))
+
+
+def on_chip_alone(choices: StructuralChoices) -> StructuralChoices:
+    """The same with shared memory in place of swap space: loops are the same but for where their homes are."""
+    homes = ((label, Home.SHARED if home is Home.MEMORY else home) for label, home in choices.homes)
+    return replace(choices, homes=tuple(homes))
+
+
+def _in_homes(loops: Sequence[Loop], homes: Sequence[tuple[str, Home]]) -> Iterator[Loop]:
+    """Loops whose homes and scratchpads are where some choices have them."""
+    far = {label for label, home in homes if home is Home.MEMORY}
+    for loop in loops:
+        steps = tuple(
+            replace(step, touch=replace(step.touch, home=Home.MEMORY))
+            if step.touch is not None and step.touch.home is not None and step.touch.place in far
+            else step
+            for step in loop.steps
+        )
+        yield loop if loop.places.isdisjoint(far) else replace(loop, steps=steps)
 
 
 def read_space(

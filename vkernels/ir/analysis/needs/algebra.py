@@ -327,13 +327,31 @@ def of_numbers(code: CodeType) -> Function:
 
 
 def of_arrays(code: CodeType) -> Function:
-    """The same for NumPy arrays, which are broadcast."""
+    """The same for NumPy arrays, which are broadcast, and numbers among them, which take far less time."""
     import numpy as np
 
+    def mixed(of_numbers: Callable[..., Any], of_arrays: Callable[..., Any]) -> Callable[..., Any]:
+        def found(*values: Any) -> Any:
+            return (of_arrays if any(type(value) is np.ndarray for value in values) else of_numbers)(*values)
+
+        return found
+
+    def of_all(of_numbers: Callable[..., Any], of_two: Callable[..., Any]) -> Callable[..., Any]:
+        def found(*values: Any) -> Any:
+            arrays = [value for value in values if type(value) is np.ndarray]
+            if not arrays:
+                return of_numbers(values)
+            if len(arrays) < len(values):
+                arrays.append(of_numbers(value for value in values if type(value) is not np.ndarray))
+            return reduce(of_two, arrays)
+
+        return found
+
     functions = {
-        "most": lambda *values: reduce(np.maximum, values), "least": lambda *values: reduce(np.minimum, values),
-        "pieces": lambda whole, part: np.ceil(whole / part),
-        "fits": lambda value, bound: np.where(value >= bound, 1, 0), "sqrt": np.sqrt,
+        "most": of_all(max, np.maximum), "least": of_all(min, np.minimum),
+        "pieces": mixed(_NUMBERS["pieces"], lambda whole, part: np.ceil(whole / part)),
+        "fits": mixed(_NUMBERS["fits"], lambda value, bound: np.where(value >= bound, 1, 0)),
+        "sqrt": mixed(math.sqrt, np.sqrt),
     }  # fmt: skip
     return _function(code, functions)
 

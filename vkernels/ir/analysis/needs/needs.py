@@ -91,10 +91,11 @@ class Needs:
         Counts only the named phases, or all of them. Names that do not occur in the needs are ignored. Arrays are
         broadcast: give what depends on one size an array axis of its own, and little is computed more than once.
         """
-        import numpy as np
-
         bound = self._bound(plan, sizes, self.extents(sizes), device)
-        values = [np.asarray(given.get(name, value), float) for name, value in zip(self._names, bound, strict=True)]
+        values = [
+            _plain(given[name]) if name in given else float(value)
+            for name, value in zip(self._names, bound, strict=True)
+        ]
         registers, least, own, tensor_memory, scratch = self._held_in(phases)(*values)
         return Columns(registers, least, _shared(scratch, own, device), tensor_memory)
 
@@ -231,6 +232,11 @@ class Needs:
             return (*grids, *[grid] * (len(plan.launches) + 1))
         shared = self.splittable.get(split, (True,))
         return (*grids, *(grid * plan.splits[split] if shares else grid for shares in shared))
+
+
+def _plain(column: Any) -> Any:
+    """A column of numbers; what it consists of, where that is one number."""
+    return column if getattr(column, "size", 1) > 1 else float(column.item() if hasattr(column, "item") else column)
 
 
 def _shared(scratch: Any, own: Any, device: NeedsDevice) -> Any:

@@ -6,23 +6,15 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import Operation, SSAValue
 
-from ...dialect import TensorArgumentType
 from ...facts import Facts
-from ..accesses import MemoryAccess, has_effect
+from ..accesses import MemoryAccess, has_effect, may_alias
 from ..kernel_analysis import KernelAnalysis
 from ..meeting import never_meet
 
 
-def may_alias(write: MemoryAccess, load: MemoryAccess, facts: Facts) -> bool:
-    """Whether both access one memory, or two tensors that may be the same."""
-    one, other = write.base, load.base
-    may_overlap = not facts.distinct and isinstance(one.type, TensorArgumentType) and one.type == other.type
-    return one is other or may_overlap
-
-
 def may_meet(write: MemoryAccess, load: MemoryAccess, facts: Facts) -> bool:
     """Whether both may touch the same element."""
-    return may_alias(write, load, facts) and not never_meet(write, load)
+    return may_alias(write, load, facts.distinct) and not never_meet(write, load)
 
 
 @dataclass

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from xdsl.ir import Block, Operation, OpResult, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from ...dialect import DotOp, PhaseOp, ReductionOp, ScanOp
 from ...errors import PlanError
 from ...facts import Facts
 from ...locations import place_of
-from ..accesses import MemoryAccess
-from ..kernel_analysis import KernelAnalysis
+from ..accesses import MemoryAccess, may_alias
+from ..kernel_analysis import Computed, KernelAnalysis
 from ..meeting import elementwise, never_meet
-from .aliases import may_alias
 from .nests import Nest, NestSchedule, in_order, label_of
 
 
@@ -32,16 +31,17 @@ def first_wrong(schedule: NestSchedule, facts: Facts) -> SSAValue | None:
     analysis = schedule.analysis
     nests = list(in_order(schedule))
     order = {nest: number for number, (_, nest, _) in enumerate(nests)}
-    writes = list(_writes(schedule, nests, order))
+    writes: list[_Write] = []
     for _, nest, around in nests:
         paths = list(_paths(schedule, nest))
         for check in (_first_inner_home, _first_misplaced_scan, _first_misplaced_reduction):
             if (cut := check(schedule, nest, paths)) is not None:
                 return cut
         for path in paths:
-            for load in (a for a in analysis.accesses(path.item) if not a.writes):
+            for load in analysis.overwritten(path.item, facts.distinct):
+                writes = writes or list(_writes(schedule, nests, order))
                 for write in writes:
-                    if not may_alias(write.access, load, facts):
+                    if not may_alias(write.access, load, facts.distinct):
                         continue
                     between = _comes_between(schedule, write, load, path, nest, order[nest], around)
                     if between and not never_meet(write.access, load):  # which takes longest to tell
@@ -96,25 +96,21 @@ def _cut(schedule: NestSchedule, path: _Path, load: MemoryAccess, write: _Write)
 def _paths(schedule: NestSchedule, nest: Nest) -> Iterator[_Path]:
     """Every item that a nest computes, inner reductions' loops included."""
     analysis = schedule.analysis
-    seen: set[Operation] = set()
-    todo: list[tuple[SSAValue, SSAValue | None, Operation | None, tuple[str, ...]]]
-    todo = [(value, None, None, nest.axes) for value in nest.roots()]
+    seen: set[int] = set()
+    todo: list[tuple[Computed, SSAValue | None, Operation | None, tuple[str, ...]]]
+    todo = [(each, None, None, nest.axes) for each in analysis.computed(nest.roots())]
     stored = {value for value, home in nest.stores if value is home}
     while todo:
-        used, through, inner, loops = todo.pop()
-        value = analysis.source(used)
-        through = through if value is used else value
-        at_hand = not analysis.chunks_of_value(value) or (schedule.home_of(value) is not None and value not in stored)
-        if at_hand or not isinstance(value, OpResult):
+        (value, item, position, crosses), through, inner, loops = todo.pop()
+        if position in seen or (schedule.home_of(value) is not None and value not in stored):
             continue
-        item = analysis.item_of(value.owner)
-        if item in seen:
-            continue
-        seen.add(item)
+        through = value if crosses else through
+        seen.add(position)
         yield _Path(item, through, inner, loops)
         if analysis.is_chunk_reduction(item):
             inner, loops = item, _loops_of_reduction(analysis, item, loops)
-        todo += [(value, through, inner, loops) for value in analysis.inputs(item)]
+        inputs = analysis.computed_inputs(item, position, through_reductions=True)
+        todo += [(each, through, inner, loops) for each in inputs]
     for op in nest.effects:
         if any(not access.writes for access in analysis.accesses(op)):
             yield _Path(op, None, None, nest.axes)

@@ -9,13 +9,13 @@ from itertools import chain
 from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
-from ...dialect import DotOp, PhaseOp, RangeOp, ReductionOp, ScanOp, YieldOp
+from ...dialect import DotOp, PhaseOp, RangeOp, ReductionOp, ScanOp
 from ...dialect.blocks import terminator
 from ...errors import PlanError
 from ...locations import place_of
 from ...plan import Home, Plan
 from ..accesses import inputs_of
-from ..kernel_analysis import KernelAnalysis
+from ..kernel_analysis import ChunkedItem, KernelAnalysis
 from ..meeting import clash
 from .find_online import Online
 
@@ -82,31 +82,29 @@ def label_of(value: SSAValue) -> str:
 def group_nests(schedule: NestSchedule, plan: Plan) -> None:
     """Group the work of every phase and edge into nests."""
     analysis = schedule.analysis
-    members: dict[PhaseOp, list[Operation]] = {phase: [] for phase in analysis.structures if isinstance(phase, PhaseOp)}
-    for item, phase in analysis.phase.items():
-        members[phase].append(item)
-    schedule.nests = {phase: _nests_of(schedule, items, plan) for phase, items in members.items()}
+    homed = {value.owner for value in schedule.homes}
+    schedule.nests = {phase: _nests_of(schedule, work, homed, plan) for phase, work in analysis.work.items()}
     for op in analysis.structures:
         if not isinstance(op, PhaseOp):
             schedule.edges.update(_edges_of(schedule, op, plan))
 
 
-def _nests_of(schedule: NestSchedule, items: Sequence[Operation], plan: Plan) -> list[Nest]:
+def _nests_of(
+    schedule: NestSchedule, work: Sequence[ChunkedItem], homed: set[Operation | Block], plan: Plan
+) -> list[Nest]:
     analysis = schedule.analysis
     nests: list[Nest] = []
     carried_along = {total for group in schedule.online for total in group.totals}
-    for item in items:
-        if isinstance(item, YieldOp) or not (chunks := analysis.chunks(item)):
-            continue
-        if analysis.has_effect(item):
+    for item, chunks, has_effect, reduction in work:
+        if has_effect:
             _nest_for(schedule, nests, chunks, item).effects.append(item)
         elif item in carried_along:
             continue
-        elif analysis.is_chunk_reduction(item) and chunks == {item.axis.data}:
+        elif reduction is not None:
             nest = _nest_for(schedule, nests, chunks, item)
-            nest.reductions.append(item)
+            nest.reductions.append(reduction)
             nest.online += _groups_of(schedule, item)
-        for result in item.results:
+        for result in item.results if item in homed else ():
             if result in schedule.homes:
                 _nest_for(schedule, nests, analysis.chunks_of_value(result), item).stores.append((result, result))
     for nest in nests:
@@ -162,10 +160,8 @@ def _depends(schedule: NestSchedule, item: Operation, nest: Nest) -> bool:
 
 def slice_for(schedule: NestSchedule, values: Iterable[SSAValue]) -> list[Operation]:
     """The items that a nest computes, from values in registers and in homes."""
-    chunks_of_value, shares, homes = schedule.analysis.chunks_of_value, schedule.shares, schedule.homes
-    return schedule.analysis.sliced(
-        values, lambda value: not chunks_of_value(value) or shares.get(value, value) in homes
-    )
+    shares, homes = schedule.shares, schedule.homes
+    return schedule.analysis.in_chunks(values, lambda value: shares.get(value, value) in homes)
 
 
 def _ordered(schedule: NestSchedule, nest: Nest, plan: Plan) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from ...errors import PlanError
 from ...facts import Facts
 from ..accesses import inputs_of
 from ..kernel_analysis import KernelAnalysis
-from ..masks.conditions import All, Any, Condition, Holds, NotNegative, is_tested, narrows, pruned
+from ..masks.conditions import ALWAYS, All, Any, Condition, Holds, NotNegative, is_tested, narrows, pruned
 from .nests import Nest, NestSchedule, all_items, in_order, operands_along, slice_for
 from .steady import SteadyValues
 
@@ -51,17 +51,19 @@ class Reaches:
 
     def of_reduction(self, op: ReductionOp | DotOp) -> Reach | None:
         """What the loop of a reduction alone must visit."""
-        axis = op.axis.data
-        if self._scans(slice_for(self.schedule, iter(operands_along(op))), axis):
+        axis, condition = op.axis.data, self.analysis.masks.of_reduction(op)
+        if condition == ALWAYS or self._scans(slice_for(self.schedule, operands_along(op)), axis):
             return None
-        return self._joined([self.analysis.masks.of_reduction(op)], axis)
+        return self._joined([condition], axis)
 
     def _of_nest(self, nest: Nest, axis: str) -> Reach | None:
-        if nest.scanned or self._scans(slice_for(self.schedule, nest.roots()), axis):
+        if nest.scanned or not self.analysis.mask_conditions:
             return None
         totals = (total for group in nest.online for total in group.totals)
         conditions = [self.analysis.masks.of_reduction(op) for op in (*nest.reductions, *totals)]
         conditions += [self.analysis.masks.of_store(op) for op in nest.effects]
+        if ALWAYS in conditions or self._scans(slice_for(self.schedule, nest.roots()), axis):
+            return None
         for value, home in nest.stores:
             needed = self._of_home(home, axis) if value is home else None
             if needed is None:
@@ -146,7 +148,7 @@ class Reaches:
         todo: list[tuple[list[SSAValue], tuple[ReductionOp | DotOp, ...]]] = [([*nest.roots()], ())]
         while todo:
             roots, inside = todo.pop()
-            items = self.analysis.sliced(iter(roots), lambda value: self._is_at_hand(value, made))
+            items = self.analysis.in_chunks(roots, lambda value: value not in made and self._has_home(value))
             apart = [item for item in items if self.analysis.is_chunk_reduction(item)]
             values = [*roots, *(value for item in items if item not in apart for value in inputs_of(item))]
             values += [item.sum for item in apart if isinstance(item, DotOp)]
@@ -156,9 +158,8 @@ class Reaches:
                     yield home, inside
             todo += [([*operands_along(item)], (item, *inside)) for item in apart]
 
-    def _is_at_hand(self, value: SSAValue, made: set[SSAValue]) -> bool:
-        in_registers = not self.analysis.chunks_of_value(value)
-        return in_registers or (value not in made and self.schedule.home_of(value) is not None)
+    def _has_home(self, value: SSAValue) -> bool:
+        return self.schedule.home_of(value) is not None
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Block, Operation, SSAValue
 
 from ...dialect import AccessOp, BroadcastOp, RangeOp, ScanOp, TensorArgumentType, arith, axes_of, element_of
 from ...facts import Facts
-from ..accesses import CONTROL, MemoryAccess, has_effect, inputs_of
+from ..accesses import CONTROL, has_effect, inputs_of
 from ..kernel_analysis import KernelAnalysis
-from .aliases import may_alias
 
 
 @dataclass
@@ -61,12 +59,7 @@ class SteadyValues:
         """Whether the kernel may write what a load reads; scratchpads always are."""
         if not isinstance(op.base.type, TensorArgumentType):
             return True
-        loads = self.analysis.accesses(op)
-        return any(may_alias(write, load, self.facts) for load in loads for write in self._writes)
-
-    @cached_property
-    def _writes(self) -> list[MemoryAccess]:
-        return [access for item in self.analysis.phase for access in self.analysis.accesses(item) if access.writes]
+        return bool(self.analysis.overwritten(op, self.facts.distinct))
 
 
 def _costs_little(op: Operation) -> bool:

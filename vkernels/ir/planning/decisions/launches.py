@@ -10,7 +10,7 @@ from ...plan import Home
 from ..space import PlanSearchSpace, StructuralChoices
 from .decision import PlanDecision
 
-# Tried last, and only where it frees much (`plan_families.py`).
+# Tried last, and only where it frees much (`find_families.py`).
 LAUNCHES = PlanDecision(
     "launches", "phase", "a launch of its own begins after this phase",
     title="launches end after", entry="launch after", names=lambda space: space.cuts, weight=2, with_split=False,

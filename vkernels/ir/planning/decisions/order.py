@@ -15,7 +15,10 @@ MAX_ORDERED_AXES = 3
 
 
 def _orders(space: PlanSearchSpace, choices: StructuralChoices) -> Iterator[StructuralChoices]:
-    return (replace(choices, order=order) for order in permutations(space.tiles) if order != choices.order)
+    """Other orders of the axes with several positions; where the rest are makes no difference."""
+    several = tuple(axis for axis in choices.order if space.extents[axis] > 1)
+    rest = tuple(axis for axis in choices.order if axis not in several)
+    return (replace(choices, order=(*rest, *order)) for order in permutations(several) if order != several)
 
 
 ORDER = PlanDecision(
