@@ -50,7 +50,7 @@ class Needs:
     crossing: tuple[Crossing, ...]
     scratchpads: tuple[Scratchpad, ...]
     dots: tuple[Dot, ...]
-    packable: Mapping[str, tuple[str, str]]
+    packable: Mapping[str, tuple[tuple[str, ...], str]]
     splittable: Mapping[str, tuple[bool, ...]]
     scratch_bytes: Expr
     swap_bytes: Expr
@@ -224,7 +224,7 @@ class Needs:
         """The programs of each launch: packs first, then one launch, or those of a split axis."""
         along = {axis.name: -(-extents[axis.name] // plan.tiles[axis.name]) for axis in self.axes if axis.is_tile}
         packs = [self.packable[name] for name in plan.packs if name in self.packable]
-        grids = [along[tile] * -(-extents[whole] // _PACK_ROWS) for tile, whole in packs]
+        grids = [prod(map(along.__getitem__, tiles)) * -(-extents[whole] // _PACK_ROWS) for tiles, whole in packs]
         grid = plan.private_copies if plan.private_copies > 1 else prod(along.values())
         split = plan.split
         if split is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import accumulate, chain, pairwise
 
 from xdsl.dialects import scf
@@ -104,10 +105,11 @@ def _emit_reductions(
     """Reductions along one chunked axis, in one loop: elementwise in the loop, along the axis once after it."""
     axis = ops[0].axis.data
     assert nest is not None or axis not in state.coordinates, "a program sees only its part of a split axis"
-    roots = [value for op in ops for value in operands_along(op)] if nest is None else nest.roots()
-    items = _items(state, frame, iter(roots), nest)
+    roots = [value for op in ops for value in operands_along(op)] if nest is None else [*nest.roots()]
+    here = [value for value in roots if nest is None or state.analysis.chunks_of_value(value) <= {*nest.axes}]
+    items = _items(state, frame, iter(here), nest)
     scans = _scans_along(axis, items)
-    groups = [] if nest is None else [OnlineSums(state, group) for group in nest.online]
+    groups = [] if nest is None else [OnlineSums(state, group, partial(_over_chunks, state)) for group in nest.online]
     ops = [op for op in ops if all(op is not each.group.maximum for each in groups)]
     firsts = [each.first_values(frame) for each in groups]
     ends = list(accumulate(map(len, firsts), initial=len(ops)))
@@ -198,6 +200,28 @@ def _emit_scan(state: MappingState, frame: LoopFrame, op: ScanOp) -> None:
 
 
 # Loops over the chunks of an axis.
+
+
+def _over_chunks(
+    state: MappingState,
+    frame: LoopFrame,
+    axes: Sequence[str],
+    roots: Sequence[SSAValue],
+    fill: Callable[[LoopFrame], None],
+) -> None:
+    """Emit loops over the chunks of axes, filled after what some values need has been emitted."""
+    if axes:
+        axis, *rest = axes
+
+        def body(inner: LoopFrame, _: Sequence[SSAValue]) -> list[SSAValue]:
+            _over_chunks(state, inner, rest, roots, fill)
+            return []
+
+        emit_chunks(state, frame, axis, [], body)
+        return
+    for item in _items(state, frame, iter(roots), None):
+        emit(state, frame, item)
+    fill(frame)
 
 
 def emit_chunks(

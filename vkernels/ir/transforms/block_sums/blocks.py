@@ -170,9 +170,7 @@ def _compensate_one(last: Operation, number: int, carried: SSAValue, error: SSAV
     if isinstance(scale, arith.MulfOp):
         scale.attributes["vk.rounded"] = UnitAttr()
         scaled = builder.insert(arith.MulfOp(error, scale.rhs)).result
-    added = _rounded(builder, arith.SubfOp(new, scaled))
-    reached = _rounded(builder, arith.AddfOp(total, added))
-    made = _rounding_error(builder, total, added, reached)
+    reached, made = compensated(builder, total, new, scaled)
     addition.result.replace_all_uses_with(reached)
     Rewriter.erase_op(addition)
     if isinstance(choice, arith.SelectOp):
@@ -181,6 +179,13 @@ def _compensate_one(last: Operation, number: int, carried: SSAValue, error: SSAV
         sides = (made, error) if is_first else (error, made)
         made = builder.insert(arith.SelectOp(choice.cond, *sides)).result
     return made
+
+
+def compensated(builder: Builder, total: SSAValue, new: SSAValue, error: SSAValue) -> tuple[SSAValue, SSAValue]:
+    """The sum of a total and a number, less the total's rounding error, and the rounding error of that sum."""
+    added = _rounded(builder, arith.SubfOp(new, error))
+    reached = _rounded(builder, arith.AddfOp(total, added))
+    return reached, _rounding_error(builder, total, added, reached)
 
 
 def _rounding_error(builder: Builder, total: SSAValue, added: SSAValue, reached: SSAValue) -> SSAValue:

@@ -186,27 +186,27 @@ def _most_between(start: SSAValue, stop: SSAValue, facts: Facts) -> int | None:
     if isinstance(op, arith.AddiOp):
         for one, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
             if one is start:
-                return _most_of(other, facts)
-    most = _most_of(stop, facts)
+                return most_of(other, facts)
+    most = most_of(stop, facts)
     return most if most is None or first is None else most - first
 
 
-def _most_of(value: SSAValue, facts: Facts) -> int | None:
+def most_of(value: SSAValue, facts: Facts) -> int | None:
     """An upper bound of scalar i64 arithmetic on sizes; all numbers are at least 0."""
     op = value.owner
     if isinstance(op, SizeOp):
         return facts.most(op.size.data)
     if isinstance(op, arith.MinSIOp):
-        return _least(_most_of(op.lhs, facts), _most_of(op.rhs, facts))
+        return _least(most_of(op.lhs, facts), most_of(op.rhs, facts))
     if isinstance(op, arith.SubiOp):
         return _most_between(op.rhs, op.lhs, facts)
     if isinstance(op, arith.AddiOp | arith.MuliOp):
-        left, right = _most_of(op.lhs, facts), _most_of(op.rhs, facts)
+        left, right = most_of(op.lhs, facts), most_of(op.rhs, facts)
         if left is None or right is None:
             return None
         return left + right if isinstance(op, arith.AddiOp) else left * right
     if isinstance(op, arith.FloorDivSIOp | arith.CeilDivSIOp):
-        left, by = _most_of(op.lhs, facts), constant_of(op.rhs)
+        left, by = most_of(op.lhs, facts), constant_of(op.rhs)
         if left is None or by is None or by < 1:
             return None
         return left // by if isinstance(op, arith.FloorDivSIOp) else -(-left // by)
