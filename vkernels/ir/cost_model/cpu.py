@@ -8,7 +8,7 @@ import numpy as np
 
 from ..limits import Limits
 from .atomics import IN_TURN, copied_bytes, update_cycles
-from .cpu_registers import EXPANDED, cpu_streamed, slots
+from .cpu_registers import EXPANDED, cpu_spills, cpu_streamed, slots
 from .cpu_rows import LINE, cycles_of_far_lines, cycles_of_rows
 from .loops import Loop, LoopStep
 from .plan_batch import ModeledTimes, Numbers, PlanBatch, clipped
@@ -113,15 +113,18 @@ STREAMED = 16.0
 its sums. Measured on Zen 4 with attention that goes online."""
 
 
-def cpu_times(at: PlanBatch, limits: Limits, registers: Numbers) -> ModeledTimes:
-    """The times of plans. `registers`: vector registers that their tiles take."""
+def cpu_times(at: PlanBatch, limits: Limits) -> ModeledTimes:
+    """The times of plans."""
     rates = cpu_rates(limits)
     cores = limits.multiprocessors
     busy = np.minimum(cores, at.threads_of_work)
     uneven = np.ceil(at.threads_of_work / cores) * cores / at.threads_of_work
-    cycles = _all_cycles(at, limits, rates, registers)
+    cycles = _all_cycles(at, limits, rates)
     traffic = CacheTraffic(at, on_chip_counts=True, resident=busy)
-    cycles = cycles + cycles_of_rows(at) + np.where(traffic.distinct() > limits.shared, cycles_of_far_lines(at), 0)
+    beyond = traffic.missed_by_step(limits.shared * OWN, LINE, gradual=GRADUAL)
+    cycles = (
+        cycles + cycles_of_rows(at, beyond) + np.where(traffic.distinct() > limits.shared, cycles_of_far_lines(at), 0)
+    )
     into_1, out_1 = traffic.missed(CPU_LEVEL_1 * 0.75, LINE)
     into_2, out_2 = traffic.missed(limits.shared * OWN, LINE, gradual=GRADUAL)
     into_3, out_3 = traffic.missed(limits.cache * LAST_CACHE_SHARE, LINE, users=busy, gradual=GRADUAL)
@@ -150,13 +153,13 @@ def cpu_times(at: PlanBatch, limits: Limits, registers: Numbers) -> ModeledTimes
 
 
 def cpu_least(at: PlanBatch, limits: Limits) -> Numbers:
-    """Seconds that plans take at least as modelled, if no register spills."""
+    """Seconds that plans take at least as modelled."""
     rates, cores = cpu_rates(limits), limits.multiprocessors
     uneven = np.ceil(at.threads_of_work / cores) * cores / at.threads_of_work
     moved = CacheTraffic(at, on_chip_counts=True).least(LINE)
     return ModeledTimes(
         {
-            "instructions": _all_cycles(at, limits, rates, 0) / rates.clock / cores * uneven,
+            "instructions": _all_cycles(at, limits, rates) / rates.clock / cores * uneven,
             "level 2": moved / rates.level_2 * uneven,
             "level 3": moved / rates.level_3 * uneven,
         },
@@ -164,8 +167,8 @@ def cpu_least(at: PlanBatch, limits: Limits) -> Numbers:
     ).seconds
 
 
-def _all_cycles(at: PlanBatch, limits: Limits, rates: CoreRates, registers: Numbers) -> Numbers:
-    """Cycles of all loops and programs. Those without spilled registers are found once for all that share loops."""
+def _all_cycles(at: PlanBatch, limits: Limits, rates: CoreRates) -> Numbers:
+    """Cycles of all loops and programs, found once for all that share loops."""
 
     def begun(each: PlanBatch) -> Numbers:
         return (IN_TURN if each.choices.private_copies else CPU_PROGRAM_CYCLES) * each.programs
@@ -180,13 +183,11 @@ def _all_cycles(at: PlanBatch, limits: Limits, rates: CoreRates, registers: Numb
                 names = (frozenset(some) & loop.places for some in (choices.packs, choices.streams, choices.copies))
                 key = "cycles", loop, *alike, *names
                 if key not in found:
-                    found[key] = _loop_cycles(loop, each, limits, rates, 0)
+                    found[key] = _loop_cycles(loop, each, limits, rates)
                 total = total + found[key]
             found[whole] = total
         return found[whole]
 
-    if np.any(registers > limits.registers):
-        return sum((_loop_cycles(loop, at, limits, rates, registers) for loop in at.loops), start=begun(at))
     return at.of_all(cycles)
 
 
@@ -203,7 +204,8 @@ _LOSSES = np.linspace(1e-6, 1 - 1e-6, 256)
 _RATIOS = -np.log1p(-_LOSSES) / _LOSSES
 
 
-def _loop_cycles(loop: Loop, at: PlanBatch, limits: Limits, rates: CoreRates, registers: Numbers) -> Numbers:
+def _loop_cycles(loop: Loop, at: PlanBatch, limits: Limits, rates: CoreRates) -> Numbers:
+    spilled = cpu_spills(loop, at, limits)
     width, at = max(1, limits.register_bytes // loop.element_bytes), at.within(loop)
     runs = at.programs * at.all_trips(loop.ranges)
     arithmetic: Numbers = 0.0
@@ -238,15 +240,25 @@ def _loop_cycles(loop: Loop, at: PlanBatch, limits: Limits, rates: CoreRates, re
         hops = hops + SPILL_ACCESSES * np.maximum(0, masks - MASKS)
     iterations = at.all_trips(loop.axes)
     wide = 2 if limits.register_bytes > 32 else 1
-    spills = SPILL_ACCESSES * np.maximum(0, registers - limits.registers) * iterations
+    spills = SPILL_ACCESSES * spilled * iterations
     ports = np.maximum(arithmetic / rates.vectors, (loads + spills) * wide / LOADS)
     ports = np.maximum(ports, stores * wide)
-    chained = LATENCY * iterations if loop.reduced else 0
+    chained = LATENCY * iterations * _one_after_another(loop, at)
     if any(step.reduced in loop.axes for step in loop.steps if not _is_reduction(step, loop)):
         chained = SCAN * iterations
     hops = hops + STREAMED * cpu_streamed(loop, at, limits) * iterations
     entry = ENTRY + sum(_across(axes, axis, at, width) for axes, axis, _ in loop.reduced if loop.axes)
     return runs * (np.maximum(ports, chained) + hops + (ITERATION * iterations + entry if loop.axes else 0))
+
+
+def _one_after_another(loop: Loop, at: PlanBatch) -> Numbers:
+    """Operations of an iteration that each wait for the one before: a dot adds its products to the same registers."""
+    summed = {axis for _, axis, _ in loop.reduced} - {at.choices.lanes}
+    found: Numbers = 1.0 if loop.reduced else 0.0
+    for step in loop.steps:
+        if step.is_dot and step.sides[2][0] in summed:
+            found = np.maximum(found, at.size(step.sides[2][0]))
+    return found
 
 
 def _splits(step: LoopStep, at: PlanBatch, width: int) -> Numbers:
@@ -304,7 +316,7 @@ def _is_reduction(step: LoopStep, loop: Loop) -> bool:
 def _accesses(step: LoopStep, at: PlanBatch, width: int) -> Numbers:
     touch = step.touch
     assert touch is not None
-    lanes, is_packed = at.choices.lanes, touch.place in at.choices.packs
+    lanes, is_packed = at.choices.lanes, touch.is_laid_out or touch.place in at.choices.packs
     if lanes in step.axes and lanes in touch.axes and touch.run != lanes and not is_packed:
         if touch.scattered:
             return at.tile(step.axes) * FOUND + at.tile(touch.found) * INDEX

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -21,12 +22,13 @@ LOST = 0.5
 MOST_LOST = 12.0
 
 
-def cycles_of_rows(at: PlanBatch) -> Numbers:
+def cycles_of_rows(at: PlanBatch, beyond: Mapping[tuple[int, int], Numbers]) -> Numbers:
     """Cycles lost on rows that are read side by side: to start them, and where there are more than prefetchers
-    follow."""
+    follow. `beyond`: bytes that each touch, by the number of its loop and the identity of its step, moves from beyond
+    level 2: rows that are there already need no prefetching."""
     cycles: Numbers = 0.0
     met: set[str] = set()
-    for loop in at.loops:
+    for number, loop in enumerate(at.loops):
         streams: Numbers = 0
         lines: Numbers = 0
         for step in loop.steps:
@@ -37,9 +39,11 @@ def cycles_of_rows(at: PlanBatch) -> Numbers:
             often = at.programs * at.all_trips(loop.ranges)
             often = often * at.all_trips(axis for axis in executed(loop, step) if axis != touch.run)
             streams = streams + rows
-            lines = lines + often * rows * max(1, at.extents.get(touch.run, 1)) * touch.element_bytes / LINE
+            row = max(1, at.extents.get(touch.run, 1)) * touch.element_bytes
+            begun = np.minimum(often * rows, beyond[number, id(step)] / row)
+            lines = lines + begun * row / LINE
             if touch.place not in met:
-                cycles = cycles + np.where(rows > 1, often * rows * RESTART, 0)
+                cycles = cycles + np.where(rows > 1, begun * RESTART, 0)
             met.add(touch.place)
         cycles = cycles + lines * clipped((streams - STREAMS) * LOST, 0, MOST_LOST)
     return cycles + _beside(at)

@@ -24,7 +24,7 @@ class LoopAccess:
     memory, None where that is none of the axes or they are found by an index tile. `found`: the axes of index tiles.
     `home`: None for a tensor, else where the memory is. `alignment`: bytes that each row's address is a multiple of, as
     far as strides tell. `guarded`: it may go beyond the tensor, where it is masked. `atomic`: it combines with what is
-    there.
+    there. `is_laid_out`: the memory is a home, in which elements along a CPU's lanes are contiguous, whatever the axis.
     """
 
     place: str
@@ -37,6 +37,7 @@ class LoopAccess:
     alignment: int = MOST_ALIGNED
     guarded: bool = False
     atomic: bool = False
+    is_laid_out: bool = False
 
     @property
     def scattered(self) -> bool:

@@ -92,7 +92,7 @@ def _crossing(flow: Flow) -> list[Crossing]:
             Crossing(
                 label, axes_of(value), tuple(a for a in axes_of(value) if not flow.analysis.axes[a].is_tile),
                 width(value.type), homes, made.phase.data if made else "", tuple(used),
-                copyable if value in freed else (),
+                copyable if value in freed else (), flow.homed.get(value, ""),
             )
         )  # fmt: skip
     return found

@@ -17,10 +17,11 @@ from xdsl.dialects.builtin import i64
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
+from ...analysis.block_lengths import chunks_a_block, sums_of_blocks
 from ...analysis.schedule.nests import label_of
 from ...dialect import DotOp, MaxOp, arith, axes_of, element_of, sizes_of, tile_type
 from ..block_sums.blocks import compensated
-from ..block_sums.paths import SUMMED_FLOATS, Lengths, Path, most_of
+from ..block_sums.paths import most_of
 from .frames import LoopFrame, broadcast, filled
 from .homes import home_axes, load_chunk, make_memory, memory_of, store_chunk
 from .mapping_state import MappingState
@@ -49,21 +50,11 @@ class HomedDot:
         return [home, *(make_memory(state, label, shape, element_of(result), kind) for label in labels)]
 
     @cached_property
-    def _chunks_a_block(self) -> int:
-        lengths = Lengths.on(self.state.plan.lanes is None)
-        return lengths.iterations(Path(products=self.state.axes[self.dot.axis.data].size))
-
-    @cached_property
     def _levels(self) -> int:
-        """How many sums of sums there are: none for a single block, one for a few, else one with its rounding error."""
+        """How many sums there are beside that of a block."""
         state, axis = self.state, self.state.axes[self.dot.axis.data]
-        if not isinstance(element_of(self.dot.result), SUMMED_FLOATS):
-            return 0
         most = axis.known if axis.known is not None else most_of(state.extent_of(axis), state.facts)
-        block = self._chunks_a_block * axis.size
-        if most is not None and most <= block:
-            return 0
-        return 1 if most is not None and most <= block * Lengths().blocks else 2
+        return sums_of_blocks(axis.size, most)
 
     def clear(self, frame: LoopFrame) -> None:
         """Set the sum to 0."""
@@ -112,12 +103,9 @@ class HomedDot:
         base = at.spans[axis.name].base
         if base is None:  # a single chunk
             return
-        length = frame.number(self._chunks_a_block * axis.size)
-        is_last = frame.add(
-            arith.CmpiOp(
-                frame.make(arith.RemUIOp, base, length), frame.number((self._chunks_a_block - 1) * axis.size), "sge"
-            )
-        )
+        chunks = chunks_a_block(axis.size)
+        place = frame.make(arith.RemUIOp, base, frame.number(chunks * axis.size))
+        is_last = frame.add(arith.CmpiOp(place, frame.number((chunks - 1) * axis.size), "sge"))
         inside = LoopFrame(Block(), frame)
 
         def add(inner: LoopFrame) -> None:

@@ -11,13 +11,14 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ...analysis.accesses import constant_of
+from ...analysis.block_lengths import BlockLengths
 from ...dialect import BroadcastOp, ReloadOp, SpillOp, arith
 from ...dialect.blocks import terminator
 from ...dialect.combining import constant
-from .paths import RESCALED_ATTRIBUTE, Lengths, Path, PathReader, most_trips
+from .paths import RESCALED_ATTRIBUTE, Path, PathReader, most_trips
 
 
-def add_in_blocks(loop: scf.ForOp, reader: PathReader, lengths: Lengths) -> list[Block]:
+def add_in_blocks(loop: scf.ForOp, reader: PathReader, lengths: BlockLengths) -> list[Block]:
     """Cut a loop that may add more than one block into blocks, whose sums are added in the same way.
 
     Returns the bodies of the loops over blocks.
@@ -29,7 +30,7 @@ def add_in_blocks(loop: scf.ForOp, reader: PathReader, lengths: Lengths) -> list
     sums = reader.sums(loop)
     if not sums:
         return []
-    block = min(lengths.iterations(path) for path in sums.values())
+    block = min(lengths.iterations(path.adds, path.products) for path in sums.values())
     trips = most_trips(loop, reader.facts)
     if trips is not None and trips <= block:
         return []

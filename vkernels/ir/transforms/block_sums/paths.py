@@ -146,32 +146,6 @@ def is_for_matrix_units(op: DotOp) -> bool:
     return op.precision.data == "tf32" or all(isinstance(side.owner, arith.ExtFOp) for side in (op.left, op.right))
 
 
-@dataclass(frozen=True)
-class Lengths:
-    """The lengths of blocks. `adds`, `products`: additions of an innermost block, and products that dots add. `blocks`:
-    how many blocks are added before their sum is added to a compensated one.
-
-    Adding n equal numbers one after another has an error of up to n / 4 units (in a trial of 200000 numbers), in the
-    worst case of n. With these lengths it is less than 16 + 4 log2(n) for any n, like pairwise summation with 16
-    numbers at its leaves. `docs/numerics.md` states the bounds.
-    """
-
-    adds: int = 64
-    products: int = 128
-    blocks: int = 64
-
-    @staticmethod
-    def on(gpu: bool) -> Lengths:
-        """The lengths for a device. A GPU's dots add a chunk of products at once, and short loops are not pipelined."""
-        return Lengths(products=256) if gpu else Lengths()
-
-    def iterations(self, path: Path) -> int:
-        """The iterations of a loop in one block."""
-        adds = self.adds // max(1, path.adds)
-        products = self.products // max(1, path.products)
-        return max(1, min(adds if path.adds else products, products if path.products else adds))
-
-
 def most_trips(loop: scf.ForOp, facts: Facts) -> int | None:
     """The most iterations of a loop; None if facts do not bound them."""
     step, most = constant_of(loop.step), _most_between(loop.lb, loop.ub, facts)
