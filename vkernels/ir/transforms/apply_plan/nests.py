@@ -17,7 +17,7 @@ from ...dialect import DotOp, ReductionOp, ScanOp, arith, axes_of, element_of
 from ...dialect.combining import REDUCTION_OF, kind_of, neutral_of
 from .access import value_in
 from .emit import emit_here, neutral_outside, zeroed
-from .frames import LoopFrame, Span, Visited, broadcast, combine, conditional, filled
+from .frames import LoopFrame, Span, Visited, broadcast, combine, conditional, filled, put_aside
 from .guards import guard
 from .homes import store_home
 from .mapping_state import MappingState
@@ -113,18 +113,20 @@ def _emit_reductions(
     ops = [op for op in ops if all(op is not each.group.maximum for each in groups)]
     firsts = [each.first_values(frame) for each in groups]
     ends = list(accumulate(map(len, firsts), initial=len(ops)))
+    spans = list(zip(groups, pairwise(ends), strict=True))
     initial = [*(_initial(state, frame, op) for op in ops), *chain(*firsts), *_first_carries(state, frame, scans)]
 
     def body(inner: LoopFrame, carried: Sequence[SSAValue]) -> list[SSAValue]:
         inner.carries.update(zip(scans, carried[ends[-1] :], strict=True))
+        again = [put_aside(inner, carried[a:b]) if each.is_aside else None for each, (a, b) in spans]
         if nest is not None:
             _fill(state, inner, items, nest)
         else:
             for item in items:
                 emit(state, inner, item)
         reached = [_accumulate(state, inner, op, total) for op, total in zip(ops, carried, strict=False)]
-        for each, (start, end) in zip(groups, pairwise(ends), strict=True):
-            reached += each.next_values(inner, carried[start:end])
+        for (each, (start, end)), reload in zip(spans, again, strict=True):
+            reached += each.next_values(inner, reload() if reload else carried[start:end])
         return [*reached, *(inner.carries[scan] for scan in scans)]
 
     reach = state.reaches.of_nest(nest, axis) if nest is not None else state.reaches.of_reduction(ops[0])
@@ -132,7 +134,7 @@ def _emit_reductions(
     for op, total in zip(ops, totals, strict=False):
         frame.values[op.results[0]] = result = _reduced(frame, op, total)
         result.name_hint = op.results[0].name_hint
-    for each, (start, end) in zip(groups, pairwise(ends), strict=True):
+    for each, (start, end) in spans:
         for value, result in zip(each.results, each.last_values(frame, totals[start:end]), strict=True):
             frame.values[value] = result
             result.name_hint = value.name_hint

@@ -22,7 +22,7 @@ from ...dialect import DotOp, MaxOp, SumOp, arith, axes_of, element_of, sizes_of
 from ..block_sums.paths import RESCALED_ATTRIBUTE
 from .access import value_in
 from .emit import zeroed
-from .frames import LoopFrame, below, broadcast, broadcast_mask, filled, joined, masked, select
+from .frames import LoopFrame, below, broadcast, broadcast_mask, filled, joined, masked, put_aside, select
 from .mapping_state import MappingState
 from .online_homes import Change, HomedDot, OverChunks, is_anywhere, only_where
 
@@ -41,9 +41,10 @@ def slack_of(group: Online) -> float:
 class OnlineSums:
     """A group in a loop over chunks of its axis.
 
-    The loop carries the maximum and the base without the axis; for each sum a number for each position in a chunk, for
-    each dot its result; and, for each of them in which selects may hide exponentials, a tile that is 1 where the sum
-    has one that is not hidden. Dots whose results are processed in chunks are accumulated in their homes instead.
+    The loop carries the maximum and the base without the axis; for each sum a number for each position in a chunk,
+    or, where a CPU's lanes are along another axis, the sum itself; for each dot its result; and, for each of them in
+    which selects may hide exponentials, a tile that is 1 where the sum has one that is not hidden. Dots whose results
+    are processed in chunks are accumulated in their homes instead.
     """
 
     state: MappingState
@@ -66,6 +67,15 @@ class OnlineSums:
             if isinstance(total, DotOp) and total in group.homed
         }
 
+    def _is_complete(self, total: SumOp | DotOp) -> bool:
+        """Whether the loop carries a sum over all positions so far."""
+        return isinstance(total, DotOp) or self.state.plan.lanes not in (None, self.axis)
+
+    @property
+    def is_aside(self) -> bool:
+        """Whether loops inside of the loop need its registers, so that what it carries is put aside meanwhile."""
+        return bool(self._homed) and self.state.plan.lanes is not None
+
     @property
     def axis(self) -> str:
         return self.group.maximum.axis.data
@@ -79,7 +89,9 @@ class OnlineSums:
         """The initial maximum, base, sums and tiles of what is not hidden."""
         state, group = self.state, self.group
         low = filled(frame, state.mapped_type(group.maximum.result.type), -_INFINITY)
-        types = [total.result.type if isinstance(total, DotOp) else total.tile.type for total, _ in self._kept]
+        types = [
+            total.results[0].type if self._is_complete(total) else total.operands[0].type for total, _ in self._kept
+        ]
         shown = [self._shown_type(self._operand(total)) for total, _ in self._hiding()]
         for dot in self._homed:
             dot.clear(frame)
@@ -103,16 +115,17 @@ class OnlineSums:
         made = [
             self._grown(frame, *pair, before, scale, values) for pair, before in zip(self._kept, sums, strict=False)
         ]
-        for homed, form in self._homed.items():
-            dot = homed.dot
-            at_hand = self._sides(frame, dot, form, values)
-            homed.grow(frame, partial(self._all_sides, dot, at_hand), self._apart(dot))
         hiding = self._hiding()
         shown = [
             frame.make(arith.MaximumfOp, before, self._shown(frame, total))
             for (total, _), before in zip(hiding, sums[len(made) :], strict=True)
         ]
-        return [grown, moved, *made, *shown]
+        found = [grown, moved, *made, *shown]
+        sides = [self._sides(frame, homed.dot, form, values) for homed, form in self._homed.items()]
+        again = put_aside(frame, found) if self.is_aside else lambda: found
+        for homed, at_hand in zip(self._homed, sides, strict=True):
+            homed.grow(frame, partial(self._all_sides, homed.dot, at_hand), self._apart(homed.dot))
+        return again()
 
     def last_values(self, frame: LoopFrame, carried: Sequence[SSAValue]) -> list[SSAValue]:
         """The maximum and the sums after the loop, as `results` lists them.
@@ -134,7 +147,7 @@ class OnlineSums:
 
         found = [highest]
         for (total, _), value in zip(self._kept, sums, strict=False):
-            value = frame.add(SumOp(value, self.axis)) if isinstance(total, SumOp) else value
+            value = value if self._is_complete(total) else frame.add(SumOp(value, self.axis))
             found.append(of_total(total)(frame, value))
         for homed in self._homed:
             homed.finish(frame, of_total(homed.dot), [homed.dot.sum] if homed.dot.sum in group.inputs else [])
@@ -196,8 +209,9 @@ class OnlineSums:
         )
         rescale.attributes[RESCALED_ATTRIBUTE] = UnitAttr()
         if isinstance(total, SumOp):
-            tile = self._value(frame, total.tile, values)
-            return frame.make(arith.AddfOp, frame.add(rescale), self._inside(frame, tile, form))
+            tile = self._inside(frame, self._value(frame, total.tile, values), form)
+            tile = frame.add(SumOp(tile, self.axis)) if self._is_complete(total) else tile
+            return frame.make(arith.AddfOp, frame.add(rescale), tile)
         sides = self._all_sides(total, self._sides(frame, total, form, values), frame)
         return frame.add(_copied(total, [*sides, frame.add(rescale)], before.type))
 
