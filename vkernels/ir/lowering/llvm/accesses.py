@@ -7,7 +7,7 @@ from functools import partial
 from typing import overload
 
 from xdsl.dialects.builtin import AnyFloat, f32, i1
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from ...dialect import AccessOp, DotOp, ReloadOp, ScatterOp, SpillOp, StoreOp, axes_of, element_of
 from ..common import is_half, unsupported
@@ -147,17 +147,15 @@ def _is_for_dots(state: LlvmState, operation: AccessOp) -> bool:
 
     They are loaded where they are first used: all at once, they would take registers from the sums.
     """
-    tile, users = operation.tile, [use.operation for use in operation.results[0].uses]
-    if state.lanes.axis is None or state.lanes.axis in axes_of(tile) or element_of(tile) == i1:
+    tile, lanes = operation.tile, state.lanes.axis
+    waiting = {use.operation for use in operation.results[0].uses}
+    if lanes is None or lanes in axes_of(tile) or not all(isinstance(user, DotOp) for user in waiting):
         return False
-    waiting = {*users} if all(isinstance(user, DotOp) for user in users) else set[Operation]()
     after = operation.next_op
-    while waiting and after is not None:
+    while waiting and after is not None and not after.regions and not isinstance(after, StoreOp | ScatterOp | SpillOp):
         waiting.discard(after)
-        if after.regions or isinstance(after, StoreOp | ScatterOp | SpillOp):
-            return not waiting
         after = after.next_op
-    return bool(users) and not waiting
+    return not waiting
 
 
 class LateNames(Sequence[str]):

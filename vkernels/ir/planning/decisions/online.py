@@ -22,7 +22,7 @@ def _toggle(space: PlanSearchSpace, axis: str, choices: StructuralChoices) -> It
     beside = space.beside_online[axis]
     if not is_online and not beside <= choices.held and choices.held | beside in space.holds:
         yield replace(choices, online=online, held=choices.held | beside)
-    if not is_online and (homes := space.homed_online(axis, choices.held)):
+    if not is_online and space.limits.warp == 1 and (homes := space.homed_online(axis, choices.held)):
         yield replace(choices, online=online, homes=tuple(sorted({**dict(choices.homes), **homes}.items())))
 
 

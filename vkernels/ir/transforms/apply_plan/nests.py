@@ -118,7 +118,7 @@ def _emit_reductions(
 
     def body(inner: LoopFrame, carried: Sequence[SSAValue]) -> list[SSAValue]:
         inner.carries.update(zip(scans, carried[ends[-1] :], strict=True))
-        again = [put_aside(inner, carried[a:b]) if each.is_aside else None for each, (a, b) in spans]
+        again = [put_aside(inner, carried[a:b]) if each.puts_aside else None for each, (a, b) in spans]
         if nest is not None:
             _fill(state, inner, items, nest)
         else:

@@ -41,10 +41,10 @@ def slack_of(group: Online) -> float:
 class OnlineSums:
     """A group in a loop over chunks of its axis.
 
-    The loop carries the maximum and the base without the axis; for each sum a number for each position in a chunk,
-    or, where a CPU's lanes are along another axis, the sum itself; for each dot its result; and, for each of them in
-    which selects may hide exponentials, a tile that is 1 where the sum has one that is not hidden. Dots whose results
-    are processed in chunks are accumulated in their homes instead.
+    The loop carries the maximum and the base without the axis; for each sum a number for each position in a chunk, for
+    each dot its result; and, for each of them in which selects may hide exponentials, a tile that is 1 where the sum
+    has one that is not hidden. Dots whose results are processed in chunks are accumulated in their homes instead; the
+    loops over these chunks are inside of the loop, so that it carries little else: sums without the axis.
     """
 
     state: MappingState
@@ -69,10 +69,10 @@ class OnlineSums:
 
     def _is_complete(self, total: SumOp | DotOp) -> bool:
         """Whether the loop carries a sum over all positions so far."""
-        return isinstance(total, DotOp) or self.state.plan.lanes not in (None, self.axis)
+        return isinstance(total, DotOp) or (self.puts_aside and self.state.plan.lanes != self.axis)
 
     @property
-    def is_aside(self) -> bool:
+    def puts_aside(self) -> bool:
         """Whether loops inside of the loop need its registers, so that what it carries is put aside meanwhile."""
         return bool(self._homed) and self.state.plan.lanes is not None
 
@@ -122,7 +122,7 @@ class OnlineSums:
         ]
         found = [grown, moved, *made, *shown]
         sides = [self._sides(frame, homed.dot, form, values) for homed, form in self._homed.items()]
-        again = put_aside(frame, found) if self.is_aside else lambda: found
+        again = put_aside(frame, found) if self.puts_aside else lambda: found
         for homed, at_hand in zip(self._homed, sides, strict=True):
             homed.grow(frame, partial(self._all_sides, homed.dot, at_hand), self._apart(homed.dot))
         return again()
