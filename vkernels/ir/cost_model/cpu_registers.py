@@ -18,16 +18,17 @@ BY_TURNS = 4
 """Registers for results of dots that do not fit, each of which is loaded, added to and stored in turn."""
 
 
-def cpu_registers(at: PlanBatch, limits: Limits) -> Numbers:
+def cpu_registers(at: PlanBatch, limits: Limits, everywhere: bool = False) -> Numbers:
     """Vector registers that the tiles alive at the worst point of a loop take.
 
     A loop around others moves its tiles through memory where they are too many, once for all of the inner loops'
-    iterations: see `cpu_spills`. So does straight code beside a loop that streams results of dots, once a program.
+    iterations: see `cpu_spills`. So such loops count only `everywhere`. Beside a loop that streams results of dots,
+    straight code may do so too, once a program.
     """
     worst: Numbers = 0
     streams = any(loop.rescaled for loop in at.loops)
     for loop in at.loops:
-        if not (streams and not loop.axes) and not _is_around_others(loop, at):
+        if not (streams and not loop.axes) and (everywhere or not _is_around_others(loop, at)):
             worst = np.maximum(worst, loop_registers(loop, at, limits))
     return worst
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 
 import numpy as np
 
@@ -22,13 +21,12 @@ LOST = 0.5
 MOST_LOST = 12.0
 
 
-def cycles_of_rows(at: PlanBatch, beyond: Mapping[tuple[int, int], Numbers]) -> Numbers:
-    """Cycles lost on rows that are read side by side: to start them, and where there are more than prefetchers
-    follow. `beyond`: bytes that each touch, by the number of its loop and the identity of its step, moves from beyond
-    level 2: rows that are there already need no prefetching."""
+def cycles_of_rows(at: PlanBatch) -> Numbers:
+    """Cycles lost on rows that are read side by side: to start them, but no more than if none of their lines were
+    prefetched, and where there are more than prefetchers follow."""
     cycles: Numbers = 0.0
     met: set[str] = set()
-    for number, loop in enumerate(at.loops):
+    for loop in at.loops:
         streams: Numbers = 0
         lines: Numbers = 0
         for step in loop.steps:
@@ -39,11 +37,11 @@ def cycles_of_rows(at: PlanBatch, beyond: Mapping[tuple[int, int], Numbers]) -> 
             often = at.programs * at.all_trips(loop.ranges)
             often = often * at.all_trips(axis for axis in executed(loop, step) if axis != touch.run)
             streams = streams + rows
-            row = max(1, at.extents.get(touch.run, 1)) * touch.element_bytes
-            begun = np.minimum(often * rows, beyond[number, id(step)] / row)
-            lines = lines + begun * row / LINE
+            row = max(1, at.extents.get(touch.run, 1)) * touch.element_bytes / LINE
+            lines = lines + often * rows * row
             if touch.place not in met:
-                cycles = cycles + np.where(rows > 1, begun * RESTART, 0)
+                restart = min(RESTART, UNPREFETCHED_LINE * row)
+                cycles = cycles + np.where(rows > 1, often * rows * restart, 0)
             met.add(touch.place)
         cycles = cycles + lines * clipped((streams - STREAMS) * LOST, 0, MOST_LOST)
     return cycles + _beside(at)

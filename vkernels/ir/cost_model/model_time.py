@@ -26,7 +26,7 @@ def model_time(
         return _in_turn(each)
     if limits.warp > 1:
         return gpu_times(at, limits, registers, shared)
-    return cpu_times(at, limits)
+    return cpu_times(at, limits, registers)
 
 
 def least_time(at: PlanBatch, limits: Limits) -> Numbers:

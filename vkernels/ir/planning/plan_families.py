@@ -293,7 +293,8 @@ def _on_cpu(space: PlanSearchSpace, grid: PlanBatch, within: float) -> PlanFamil
     registers = cpu_registers(grid, limits)
     fits = (registers <= limits.registers) & (cpu_unrolled(grid, limits) <= MAX_UNROLLED_INSTRUCTIONS)
     if space.pin != NO_PIN and not np.any(fits):  # what is pinned may spill
-        fits = registers == np.min(registers)
+        everywhere = cpu_registers(grid, limits, everywhere=True)
+        fits = everywhere == np.min(everywhere)
     if np.any(fits):
         fits = fits & _short(space, grid, within)
     return _fitting(space, grid, BatchResources(registers, 0), fits, np.inf)
