@@ -44,7 +44,7 @@ def random_plan(
         plan["streams"] = tuple(name for name in kernel.arguments if name.startswith("out") and choose.random() < 0.5)
     if wholes and choose.random() < 0.3:
         plan["splits"] = {choose.choice(wholes): choose.choice([2, 3])}
-    crossing = [result.name_hint for op in split.walk() if isinstance(op, PhaseOp) for result in op.results]
+    crossing = [result.name_hint or "value" for op in split.walk() if isinstance(op, PhaseOp) for result in op.results]
     for label in crossing:
         if choose.random() < 0.3:
             plan.setdefault("homes", {})[label] = choose.choice([Home.SHARED, Home.MEMORY, Home.RECOMPUTE])

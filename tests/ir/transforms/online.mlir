@@ -38,8 +38,8 @@ vk.kernel @softmax(%x: !vk.tensor<[M, N], f32>, %out: !vk.tensor<[M, N], f32>) {
 // CHECK-NEXT:   %[[NEXT:[0-9]+]] = arith.addf %[[SCALED]], %[[E]]
 // CHECK-NEXT:   scf.yield %[[NEW]], %[[MOVED]], %[[NEXT]]
 // CHECK:      %[[SUM:[0-9]+]] = vk.sum %[[SUMS]] along j
-// CHECK:      %[[RELATIVE:[0-9]+]] = arith.mulf %[[SUM]]
 // CHECK:      %[[NAN:[0-9]+]] = math.exp
+// CHECK-NEXT: %[[RELATIVE:[0-9]+]] = arith.mulf %[[SUM]]
 // CHECK-NEXT: %sum = arith.select %{{[0-9]+}}, %[[NAN]], %[[RELATIVE]]
 // CHECK:      scf.for
 // CHECK-NOT:  scf.for

@@ -10,6 +10,7 @@ import pytest
 from jaxtyping import Float, Int
 
 import vkernels.language as vk
+from tests.generated.random_kernels.native import run_native
 from vkernels.ir.errors import PlanError
 from vkernels.ir.facts import Facts
 from vkernels.ir.interpret import interpret
@@ -120,7 +121,7 @@ def as_memory(values: Any, dtype: str) -> Any:
 def draw(choose: random.Random, dtype: str) -> tuple[dict[str, Any], dict[str, int], dict[str, bool]]:
     """Random arguments, sizes and constants."""
     sizes = {"G": 2, "R": choose.choice([1, 2]), "M": choose.choice([1, 5, 9]), "D": choose.choice([1, 3, 8])}
-    sizes |= {"N": choose.choice([0, 1, 7, 16, 33]), "E": choose.choice([1, 4, 7])}
+    sizes |= {"N": choose.choice([0, 1, 7, 16, 33, 300]), "E": choose.choice([1, 4, 7])}
     numbers = np.random.default_rng(choose.getrandbits(32))
 
     def normal(axes: str, scale: float = 1.0) -> np.ndarray[Any, Any]:
@@ -160,14 +161,44 @@ def test_random_texts_are_as_written(dtype: str, seed: int) -> None:
     module = built(x, on)
     chunks = {"j": choose.choice([1, 4, 8]), "d": choose.choice([2, 8]), "e": choose.choice([1, 8])}
     tiles = {"g": 1, "r": choose.choice([1, 2]), "i": choose.choice([1, 4])}
-    plan = Plan(tiles, chunks, online=("j",), lanes=choose.choice(["i", "j", "e", None]))
     facts = Facts(sizes if choose.random() < 0.5 else {}, distinct=choose.random() < 0.5)
+    homes = {"value": choose.choice([Home.SHARED, Home.MEMORY] if facts.sizes else [Home.MEMORY])}
+    lanes = choose.choice(["i", "j", "e", None])
+    plan = Plan(tiles, chunks, homes if choose.random() < 0.5 else {}, online=("j",), lanes=lanes)
     expected = copied(x)
     interpret(module, expected)
     for name, right in reference(x, on).items():
         tolerance = 1e3 * EPSILON[dtype] if on["biased"] else 20 * EPSILON[dtype]
         np.testing.assert_allclose(expected[name], right, tolerance, tolerance, err_msg=name)
     run_three_ways(module, x, sizes, plan, facts, EPSILON[dtype])
+
+
+@vk.kernel
+def sums_of_rows(x: Float[vk.Tensor, "M N"], v: Float[vk.Tensor, "N E"], out: Float[vk.Tensor, "M E"]):
+    i = vk.tile("M")
+    j = vk.whole("N")
+    e = vk.whole("E")
+    value = vk.dot(vk.exp(x[i, j] - vk.max(x[i, j], axis=j)), v[j, e], axis=j)
+    out[i, e] = value
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("chunk", [3, 8])
+@pytest.mark.parametrize("length", [100, 5000, 40_000])
+def test_long_sums_in_homes_are_as_accurate_as_others(length: int, chunk: int, known: bool) -> None:
+    sizes = {"M": 2, "N": length, "E": 3}
+    x = np.zeros((2, length), np.float32)
+    x[1] = np.linspace(-40, 0, length)  # a base that moves
+    v = np.full((length, 3), 0.1, np.float32)
+    arguments: dict[str, Any] = {"x": x, "v": v, "out": np.full((2, 3), 7, np.float32)}
+    module = sums_of_rows.build(sums_of_rows.signature(x="float32", v="float32", out="float32"))
+    plan = Plan({"i": 2}, {"j": chunk, "e": 2}, {"value": Home.MEMORY}, online=("j",), lanes="i")
+    run_native(apply_plan(module, plan, Facts(sizes if known else {}, distinct=True)), arguments, sizes)
+    wide = x.astype(np.float64)
+    right = np.exp(wide - wide.max(1, keepdims=True)) @ v.astype(np.float64)
+    bound = (16 + 4 * np.log2(length)) * 2.0**-24 * 1.1  # and each exponential has an error of its own
+    np.testing.assert_allclose(arguments["out"][0], right[0], bound)
+    np.testing.assert_allclose(arguments["out"][1], right[1], 2 * bound + 1e-6)
 
 
 @vk.kernel

@@ -18,22 +18,41 @@ BY_TURNS = 4
 """Registers for results of dots that do not fit, each of which is loaded, added to and stored in turn."""
 
 
-def cpu_registers(at: PlanBatch, limits: Limits) -> Numbers:
+def cpu_registers(at: PlanBatch, limits: Limits, everywhere: bool = False) -> Numbers:
     """Vector registers that the tiles alive at the worst point of a loop take.
 
-    Beside a loop that streams results of dots, straight code may move their tiles through memory too, once a program.
+    A loop around others moves its tiles through memory where they are too many, once for all of the inner loops'
+    iterations: see `cpu_spills`. So such loops count only `everywhere`. Beside a loop that streams results of dots,
+    straight code may do so too, once a program.
     """
-    found = at.terms.loops
     worst: Numbers = 0
     streams = any(loop.rescaled for loop in at.loops)
     for loop in at.loops:
-        if streams and not loop.axes:
-            continue
-        key = "registers", loop, at.choices.lanes
-        if key not in found:
-            found[key] = _registers_of(loop, at, limits)
-        worst = np.maximum(worst, found[key])
+        if not (streams and not loop.axes) and (everywhere or not _is_around_others(loop, at)):
+            worst = np.maximum(worst, loop_registers(loop, at, limits))
     return worst
+
+
+def loop_registers(loop: Loop, at: PlanBatch, limits: Limits) -> Numbers:
+    """The same of one loop, whichever it is."""
+    found = at.terms.loops
+    key = "registers", loop, at.choices.lanes
+    if key not in found:
+        found[key] = _registers_of(loop, at, limits)
+    return found[key]
+
+
+def cpu_spills(loop: Loop, at: PlanBatch, limits: Limits) -> Numbers:
+    """Registers that an iteration of a loop stores and loads, since there are not enough."""
+    return np.maximum(0, loop_registers(loop, at, limits) - limits.registers)
+
+
+def _is_around_others(loop: Loop, at: PlanBatch) -> bool:
+    """Whether other loops run in each iteration of a loop."""
+    depth = len(loop.axes)
+    return depth > 0 and any(
+        other.phase == loop.phase and len(other.axes) > depth and other.axes[:depth] == loop.axes for other in at.loops
+    )
 
 
 def _registers_of(loop: Loop, at: PlanBatch, limits: Limits) -> Numbers:

@@ -22,8 +22,8 @@ MOST_LOST = 12.0
 
 
 def cycles_of_rows(at: PlanBatch) -> Numbers:
-    """Cycles lost on rows that are read side by side: to start them, and where there are more than prefetchers
-    follow."""
+    """Cycles lost on rows that are read side by side: to start them, but no more than if none of their lines were
+    prefetched, and where there are more than prefetchers follow."""
     cycles: Numbers = 0.0
     met: set[str] = set()
     for loop in at.loops:
@@ -37,9 +37,11 @@ def cycles_of_rows(at: PlanBatch) -> Numbers:
             often = at.programs * at.all_trips(loop.ranges)
             often = often * at.all_trips(axis for axis in executed(loop, step) if axis != touch.run)
             streams = streams + rows
-            lines = lines + often * rows * max(1, at.extents.get(touch.run, 1)) * touch.element_bytes / LINE
+            row = max(1, at.extents.get(touch.run, 1)) * touch.element_bytes / LINE
+            lines = lines + often * rows * row
             if touch.place not in met:
-                cycles = cycles + np.where(rows > 1, often * rows * RESTART, 0)
+                restart = min(RESTART, UNPREFETCHED_LINE * row)
+                cycles = cycles + np.where(rows > 1, often * rows * restart, 0)
             met.add(touch.place)
         cycles = cycles + lines * clipped((streams - STREAMS) * LOST, 0, MOST_LOST)
     return cycles + _beside(at)

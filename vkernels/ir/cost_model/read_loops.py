@@ -33,6 +33,7 @@ from ..dialect import (
     ScatterOp,
     ScratchOp,
     StoreOp,
+    SumOp,
     YieldOp,
     axes_of,
 )
@@ -107,14 +108,48 @@ class _Reader:
     def _nests(self, phase: str, nests: Sequence[tuple[Nest, tuple[Operation, ...]]]) -> Iterator[Loop]:
         for nest, around in nests:
             made = {value for value, home in nest.stores if value is home}
-            items = [*self.analysis.in_chunks(nest.roots(), partial(self._at_hand, made)), *nest.effects]
-            reductions = [*nest.reductions, *(total for group in nest.online for total in group.totals)]
+            homed = [total for group in nest.online for total in group.homed]
+            here = (value for value in nest.roots() if not homed or self._chunks(value) <= {*nest.axes})
+            items = [*self.analysis.in_chunks(here, partial(self._at_hand, made)), *nest.effects]
+            totals = [total for group in nest.online for total in group.totals if total not in group.homed]
+            reductions = [*nest.reductions, *totals]
             items += [op for group in nest.online for op in group.path]
             visits, tests = visits_of(self.reaches, nest)
             items += tests
-            yield from self._loop(
-                phase, nest.axes, _ranges(around), items, reductions, nest.stores, nest.online, visits
-            )
+            ranges = _ranges(around)
+            yield from self._loop(phase, nest.axes, ranges, items, reductions, nest.stores, nest.online, visits)
+            for dot in homed:
+                yield self._homed(phase, nest.axes, ranges, dot, items, visits)
+
+    def _homed(
+        self,
+        phase: str,
+        axes: Axes,
+        ranges: Axes,
+        dot: SumOp | DotOp,
+        around: Sequence[Operation],
+        visits: tuple[Visit, ...],
+    ) -> Loop:
+        """The loop over the chunks of a dot's result that adds a chunk of products to each, in its home."""
+        assert isinstance(dot, DotOp)
+        made = {result for op in around for result in op.results}
+        items = self.analysis.in_chunks(
+            iter(operands_along(dot)), lambda value: value in made or self._at_hand(set(), value)
+        )
+        home = self._home(dot.result)
+        steps = self._home_loads(items)
+        steps += [
+            _home_step(dot.result, home, writes=False),
+            *(step for op in items for step in self._steps_of(op)),
+        ]
+        steps += [*self._steps_of(dot), _home_step(dot.result, home, writes=True)]
+        inner = [axis for axis in self.analysis.axes if axis in self._chunks(dot.result)]
+        live = (*map(_alive, operands_along(dot)), _carried(dot))
+        widths = self._widths(dot)
+        return Loop(phase, (*axes, *inner), ranges, tuple(steps), (), live, widths.operand_bytes or 4, visits=visits)
+
+    def _chunks(self, value: SSAValue) -> frozenset[str]:
+        return self.analysis.chunks_of_value(value)
 
     def _at_hand(self, made: set[SSAValue], value: SSAValue) -> bool:
         return value not in made and self.schedule.home_of(value) is not None
@@ -152,11 +187,11 @@ class _Reader:
             widths = [self._widths(op) for op in own]
             mostly_wide = 2 * sum(each.wide for each in widths) > sum(each.tiles for each in widths)
             yield Loop(
-                phase, axes, ranges, tuple(steps), reduced, self._live(own, reductions),
+                phase, axes, ranges, tuple(steps), reduced, self._live(own, reductions, online),
                 min((each.operand_bytes for each in widths if each.operand_bytes), default=4),
                 8 if mostly_wide else 4, any(each.in_float64 for each in widths),
                 visits,
-                tuple(_carried(total) for group in online for total in group.totals if isinstance(total, DotOp)),
+                tuple(_carried(total) for total in reductions if online and isinstance(total, DotOp)),
             )  # fmt: skip
 
     def _home(self, value: SSAValue) -> tuple[str, Home]:
@@ -249,11 +284,15 @@ class _Reader:
             self.known.widths[item] = widths_of(item)
         return self.known.widths[item]
 
-    def _live(self, items: Sequence[Operation], reductions: Sequence[Operation]) -> tuple[LiveTile, ...]:
+    def _live(
+        self, items: Sequence[Operation], reductions: Sequence[Operation], online: Sequence[Online]
+    ) -> tuple[LiveTile, ...]:
         """The tiles alive at the worst point, as if all axes had the same number of elements."""
         key = tuple(items), tuple(reductions)
         if key not in self.known.live:
-            self.known.live[key] = self._most_alive(items, reductions)
+            maxima = {group.maximum for group in online}
+            carried = [_highest(op) if op in maxima else _carried(op) for op in reductions]
+            self.known.live[key] = (*carried, *self._most_alive(items, reductions))
         return self.known.live[key]
 
     def _most_alive(self, items: Sequence[Operation], reductions: Sequence[Operation]) -> tuple[LiveTile, ...]:
@@ -272,13 +311,19 @@ class _Reader:
             if axes >= most:
                 worst, most = alive, axes
             alive = [value for value in alive if last.get(value, -1) > number]
-        return (*map(_carried, reductions), *map(_alive, worst))
+        return tuple(map(_alive, worst))
 
 
 def _carried(reduction: Operation) -> LiveTile:
     """The partial results of a reduction."""
     axes, _, width = _reduced(reduction)
     return LiveTile(axes, width, False)
+
+
+def _highest(maximum: Operation) -> LiveTile:
+    """The maximum so far that a loop carries which goes online."""
+    axes, along, width = _reduced(maximum)
+    return LiveTile(tuple(axis for axis in axes if axis != along), width, False)
 
 
 def _alive(value: SSAValue) -> LiveTile:
@@ -351,6 +396,8 @@ def _online_steps(group: Online) -> Iterator[LoopStep]:
     yield LoopStep(axes, 0, reduced=along, completes=True, origin=origin)
     yield LoopStep(bases, weight_of(origin) + RESCALE_OPERATIONS, (along,), origin=origin)
     for total in group.totals:
+        if total in group.homed:
+            continue  # rescaled only where a base moves
         if isinstance(total, DotOp):
             yield LoopStep(axes_of(total.result), 1, (along,), origin=total)
         else:
@@ -359,7 +406,8 @@ def _online_steps(group: Online) -> Iterator[LoopStep]:
 
 def _home_step(value: SSAValue, home: tuple[str, Home], writes: bool) -> LoopStep:
     axes, (label, kind) = axes_of(value), home
-    touch = LoopAccess(label, writes, bytes_of(value.type), axes, axes[-1] if axes else None, home=kind)
+    run = axes[-1] if axes else None
+    touch = LoopAccess(label, writes, bytes_of(value.type), axes, run, home=kind, is_laid_out=True)
     return LoopStep(axes, 0, touch=touch, origin=value.owner if isinstance(value.owner, Operation) else None)
 
 

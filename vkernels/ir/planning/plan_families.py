@@ -191,7 +191,8 @@ def _which_fit_on_cpu(space: PlanSearchSpace, grid: PlanBatch, registers: Number
     """Which plans of a grid fit: few of them do, and that is found soonest."""
     fits = (registers <= space.limits.registers) & (cpu_unrolled(grid, space.limits) <= MAX_UNROLLED_INSTRUCTIONS)
     if space.pin != NO_PIN and not np.any(fits):  # what is pinned may spill
-        return registers == np.min(registers)
+        everywhere = cpu_registers(grid, space.limits, everywhere=True)
+        return everywhere == np.min(everywhere)
     return fits
 
 

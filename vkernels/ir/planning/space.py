@@ -187,6 +187,11 @@ class PlanSearchSpace:
                 found[dot.axis] |= {axis for axis in (*dot.batch, *dot.rows, *dot.columns) if axis in found}
         return {axis: frozenset(others) for axis, others in found.items()}
 
+    def homed_online(self, axis: str, held: frozenset[str]) -> dict[str, Home]:
+        """Homes for the results of dots that go online along an axis, where not all of their axes are held."""
+        values = [value for value in self.needs.crossing if value.summed == axis and not set(value.whole) <= held]
+        return {value.label: Home.SHARED for value in values if Home.SHARED in value.homes}
+
     @cached_property
     def cuts(self) -> tuple[str, ...]:
         """The phases after which a launch of its own can begin."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import chain, combinations, combinations_with_replacement
+from itertools import chain, combinations, combinations_with_replacement, count
 
 from xdsl.context import Context
 from xdsl.dialects import scf
@@ -42,6 +42,7 @@ from ..dialect import (
     axes_of,
     element_of,
 )
+from ..dialect.blocks import terminator
 from .separate_loops import separate_loops
 
 
@@ -68,6 +69,25 @@ def split_phases(module: ModuleOp) -> None:
         if isinstance(op, KernelOp) and not any(isinstance(inner, PhaseOp) for inner in op.walk()):
             whole = frozenset(inner.axis.data for inner in op.body.block.ops if isinstance(inner, WholeOp))
             _split_block(op.body.block, Counter(), whole)
+            _name_crossing(op)
+
+
+def _name_crossing(kernel: KernelOp) -> None:
+    """Number the tiles that cross phases without a name, so that a plan can give each a home of its own.
+
+    The first keeps the name that homes have without one, `value`.
+    """
+    pairs = [
+        (result, value)
+        for phase in kernel.walk()
+        if isinstance(phase, PhaseOp)
+        for result, value in zip(phase.results_, terminator(phase.body.block).operands, strict=True)
+    ]
+    taken = {result.name_hint for op in kernel.walk() for result in op.results}
+    names = (name for number in count(2) if (name := f"value{number}") not in taken)
+    unnamed = [pair for pair in pairs if pair[0].name_hint is None and isinstance(pair[0].type, TensorType)]
+    for result, value in unnamed[1:]:
+        result.name_hint = value.name_hint = next(names)
 
 
 def is_structural(op: Operation, whole: frozenset[str]) -> bool:

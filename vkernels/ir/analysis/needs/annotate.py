@@ -92,7 +92,7 @@ def _crossing(flow: Flow) -> list[Crossing]:
             Crossing(
                 label, axes_of(value), tuple(a for a in axes_of(value) if not flow.analysis.axes[a].is_tile),
                 width(value.type), homes, made.phase.data if made else "", tuple(used),
-                copyable if value in freed else (),
+                copyable if value in freed else (), flow.homed.get(value, ""),
             )
         )  # fmt: skip
     return found
@@ -128,8 +128,8 @@ def _dot(op: DotOp) -> Dot:
     return Dot(batch, tuple(a for a in left if a not in right), tuple(a for a in right if a not in left), axis)
 
 
-def _packable(flow: Flow) -> dict[str, tuple[str, str]]:
-    """Tensors that are loaded once, at one tile axis and one whole axis, with these two (`apply_plan/packs.py`)."""
+def _packable(flow: Flow) -> dict[str, tuple[tuple[str, ...], str]]:
+    """Tensors that are loaded once, at tile axes and one whole axis, with these (`apply_plan/packs.py`)."""
     found = {}
     for name, argument in zip(flow.kernel.parameters, flow.kernel.body.block.args, strict=True):
         users = [use.operation for use in argument.uses]
@@ -140,8 +140,9 @@ def _packable(flow: Flow) -> dict[str, tuple[str, str]]:
         plain = all(len(i.terms) == 1 and i.terms[0][1] == 1 for i in load.index) and not load.offsets
         tiles = [a for a in axes if flow.analysis.axes[a].is_tile]
         wholes = [a for a in axes if not flow.analysis.axes[a].is_tile]
-        if plain and len(tiles) == len(wholes) == 1 and load.mask is None and not load.within.data:
-            found[name.data] = tiles[0], wholes[0]
+        plain = plain and len({*tiles}) == len(tiles) and load.mask is None
+        if plain and tiles and len(wholes) == 1 and not load.within.data and not load.guarded_dimensions:
+            found[name.data] = tuple(tiles), wholes[0]
     return found
 
 

@@ -10,7 +10,7 @@ from operator import truediv
 from xdsl.dialects import scf
 from xdsl.ir import Operation, SSAValue
 
-from ...dialect import KernelOp, MaxOp, PhaseOp, RangeOp, TileOp, WholeOp, YieldOp, arith, axes_of
+from ...dialect import DotOp, KernelOp, MaxOp, PhaseOp, RangeOp, TileOp, WholeOp, YieldOp, arith, axes_of
 from ...errors import UnsupportedError
 from ...facts import Facts
 from ..accesses import has_effect, inputs_of
@@ -27,7 +27,8 @@ class Flow:
 
     `extents`, `sizes`: for each axis, its number of positions and the elements of a program's tile or of a chunk.
     `members`: for each phase, the operations that it may execute, with 1 where it does and 0 where not. `moved`: sums
-    that the phase of a maximum computes if the plan goes online, with that phase and 1 where it does.
+    that the phase of a maximum computes if the plan goes online, with that phase and 1 where it does. `homed`: results
+    of such dots that may be accumulated in their homes, with the axis that is summed.
     """
 
     kernel: KernelOp
@@ -36,6 +37,7 @@ class Flow:
     sizes: dict[str, Expr]
     members: dict[PhaseOp, dict[Operation, Expr]] = field(default_factory=dict)
     moved: dict[Operation, tuple[PhaseOp, Expr]] = field(default_factory=dict)
+    homed: dict[SSAValue, str] = field(default_factory=dict)
 
     @cached_property
     def phases(self) -> list[PhaseOp]:
@@ -62,12 +64,16 @@ class Flow:
         held = [symbol(f"held.{axis}") for axis in sorted(self.analysis.chunks_of_value(value))]
         return 1 - product(held) if held else ZERO
 
+    def has_home(self, value: SSAValue) -> Expr:
+        """1 where a value that crosses phases is kept in memory."""
+        label = self.crossing[value]
+        return symbol(f"shared.{label}") + symbol(f"memory.{label}")
+
     def again(self, value: SSAValue, crosses: bool) -> Expr:
         """1 where a value must be recomputed for each use."""
-        label = self.crossing.get(value)
-        if not crosses or label is None:
+        if not crosses or value not in self.crossing:
             return self.chunked(value)
-        return self.chunked(value) * (1 - symbol(f"shared.{label}") - symbol(f"memory.{label}"))
+        return self.chunked(value) * (1 - self.has_home(value))
 
     def users(self, value: SSAValue) -> Iterator[tuple[Operation, bool]]:
         """The items that use a value, and whether each is in another phase."""
@@ -105,17 +111,24 @@ def read_flow(kernel: KernelOp) -> Flow:
 
 
 def _moved(flow: Flow) -> dict[Operation, tuple[PhaseOp, Expr]]:
-    """Sums that can be in one loop with a maximum; where all of their axes but one are held, that one in chunks."""
+    """Sums that can be in one loop with a maximum: the loop carries those whose other axes are held, or accumulates
+    them in their homes."""
     found: dict[Operation, tuple[PhaseOp, Expr]] = {}
     analysis, axes = flow.analysis, flow.analysis.axes
     maxima = dict.fromkeys(op.axis.data for op in analysis.phase if isinstance(op, MaxOp))
     for axis in (name for name in maxima if name in analysis.chunked):
-        held = {name: each if name == axis else replace(each, known=1) for name, each in axes.items()}
+        held = {name: each if name == axis else replace(each, known=1, most=1) for name, each in axes.items()}
         for group in groups_along(analysis.under(held), axis, Facts(distinct=True)):
             goes = symbol(f"online.{axis}") * (1 - symbol(f"held.{axis}"))
+            around = analysis.chunks(group.maximum) - {axis}
             for total in group.totals:
-                others = sorted((analysis.chunks(group.maximum) | analysis.chunks(total)) - {axis})
-                weight = product([goes, *(symbol(f"held.{name}") for name in others)])
+                result = total.results[0]
+                own = sorted(analysis.chunks(total) - {axis} - around)
+                carried = product(symbol(f"held.{name}") for name in own) if own else ONE
+                if own and isinstance(total, DotOp) and result in flow.crossing:
+                    flow.homed[result] = axis
+                    carried = carried + (1 - carried) * flow.has_home(result)
+                weight = product([goes, *(symbol(f"held.{name}") for name in sorted(around)), carried])
                 found[total] = analysis.phase[group.maximum], weight
     return found
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ...errors import PlanError
 from ...plan import Home, Plan
+from ..block_lengths import sums_of_blocks
 from .algebra import Expr, Function, compiled, evaluated, most, names_in, of_arrays, of_numbers
 from .device import UNKNOWN_TRIPS, NeedsDevice, constants_for
 from .records import SUMS, AxisNeed, Columns, Crossing, Dot, NeedsUse, PhaseNeeds, PhaseQuantities, Scratchpad
@@ -50,7 +51,7 @@ class Needs:
     crossing: tuple[Crossing, ...]
     scratchpads: tuple[Scratchpad, ...]
     dots: tuple[Dot, ...]
-    packable: Mapping[str, tuple[str, str]]
+    packable: Mapping[str, tuple[tuple[str, ...], str]]
     splittable: Mapping[str, tuple[bool, ...]]
     scratch_bytes: Expr
     swap_bytes: Expr
@@ -186,6 +187,10 @@ class Needs:
             home = plan.homes.get(value.label, Home.RECOMPUTE if is_freed else value.homes[0])
             known[f"shared.{value.label}"] = int(home is Home.SHARED)
             known[f"memory.{value.label}"] = int(home is Home.MEMORY)
+            if value.summed:
+                chunk = plan.chunks[value.summed]
+                is_online = value.summed in plan.online and chunk < extents[value.summed]
+                known[f"sums.{value.label}"] = sums_of_blocks(chunk, extents[value.summed]) if is_online else 0
         for scratchpad in self.scratchpads:
             known[f"memory.{scratchpad.label}"] = int(plan.homes.get(scratchpad.label) is Home.MEMORY)
             known[f"copies.{scratchpad.label}"] = int(scratchpad.label in plan.copies)
@@ -225,7 +230,7 @@ class Needs:
         """The programs of each launch: packs first, then one launch, or those of a split axis."""
         along = {axis.name: -(-extents[axis.name] // plan.tiles[axis.name]) for axis in self.axes if axis.is_tile}
         packs = [self.packable[name] for name in plan.packs if name in self.packable]
-        grids = [along[tile] * -(-extents[whole] // _PACK_ROWS) for tile, whole in packs]
+        grids = [prod(map(along.__getitem__, tiles)) * -(-extents[whole] // _PACK_ROWS) for tiles, whole in packs]
         grid = plan.private_copies if plan.private_copies > 1 else prod(along.values())
         split = plan.split
         if split is None:

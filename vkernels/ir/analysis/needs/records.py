@@ -27,7 +27,8 @@ class Crossing:
 
     `axes`: all its axes; `whole`: those that may be processed in chunks. If none is, the value stays in registers;
     otherwise its home is one of `homes`. `made` and `used`: names of phases. `freed_by`: scratchpads; with a second
-    copy of each, the value may be recomputed, and is unless the plan says otherwise.
+    copy of each, the value may be recomputed, and is unless the plan says otherwise. `summed`: the axis along which it
+    is a dot that can go online, and then be accumulated in its home.
     """
 
     label: str
@@ -38,6 +39,7 @@ class Crossing:
     made: str
     used: tuple[str, ...]
     freed_by: tuple[str, ...] = ()
+    summed: str = ""
 
 
 @dataclass(frozen=True)

@@ -111,6 +111,8 @@ def scratch_bytes(flow: Flow) -> tuple[Expr, Expr]:
             swap.append(size * symbol(f"memory.{label}"))
     for value, label in flow.crossing.items():
         size = number(width(value.type)) * product(_capacity(flow, axis) for axis in axes_of(value))
+        if value in flow.homed:
+            size = size * (1 + symbol(f"sums.{label}"))
         shared.append(size * symbol(f"shared.{label}") * flow.chunked(value))
         swap.append(size * symbol(f"memory.{label}") * flow.chunked(value))
     return total(shared), total(swap)

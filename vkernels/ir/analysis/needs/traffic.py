@@ -161,6 +161,13 @@ def _count_homes(flow: Flow, found: TrafficTerms, phase: PhaseOp, trips: Expr) -
             count = move * trips * width(value.type) * elements(flow, axes_of(value)) * flow.chunked(value)
             found["shared_bytes_moved"].append(count * symbol(f"shared.{label}"))
             found["swap_bytes_moved"].append(count * symbol(f"memory.{label}"))
+    for value, axis in flow.homed.items():  # each chunk along the axis is added to all of it
+        label, (at, goes) = flow.crossing[value], flow.moved[value.owner]  # type: ignore[index]
+        if at is phase:
+            updates = 2 * pieces(flow.extents[axis], flow.sizes[axis]) * elements(flow, axes_of(value))
+            count = goes * trips * width(value.type) * updates * flow.chunked(value)
+            found["shared_bytes_moved"].append(count * symbol(f"shared.{label}"))
+            found["swap_bytes_moved"].append(count * symbol(f"memory.{label}"))
 
 
 def distinct_reads(flow: Flow) -> Expr:

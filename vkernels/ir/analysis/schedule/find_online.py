@@ -7,7 +7,7 @@ it moves the base. That holds for every sum along the axis into which the expone
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +30,8 @@ class Online:
 
     `exponential`: one of them; all are of one kind. `path`: the operations from the differences to the operands of the
     totals, in program order. `inputs`: the other values that the path and the totals use. `forms`: for each total, how
-    its operand depends on the exponentials.
+    its operand depends on the exponentials. `homed`: dots whose results have axes that are processed in chunks too:
+    they are accumulated in their homes, in loops over these axes inside the loop of the group.
     """
 
     maximum: MaxOp
@@ -40,6 +41,7 @@ class Online:
     forms: tuple[Linear, ...]
     path: tuple[Operation, ...]
     inputs: tuple[SSAValue, ...]
+    homed: frozenset[SumOp | DotOp] = frozenset()
 
     @property
     def is_guarded(self) -> bool:
@@ -52,8 +54,8 @@ class Online:
         return min(form.largest for form in self.forms)
 
 
-def find_online(analysis: KernelAnalysis, plan: Plan, facts: Facts) -> list[Online]:
-    """Every group along the axes that the plan names, except held axes, which need none.
+def find_online(analysis: KernelAnalysis, plan: Plan, facts: Facts, homes: Container[SSAValue] = ()) -> list[Online]:
+    """Every group along the axes that the plan names, except held axes, which need none. `homes`: values with homes.
 
     Raises `PlanError` where an axis is not a whole axis, is split, or has no group.
     """
@@ -67,7 +69,7 @@ def find_online(analysis: KernelAnalysis, plan: Plan, facts: Facts) -> list[Onli
         if not axis.is_chunked:
             continue
         refused: list[str] = []
-        groups = groups_along(analysis, name, facts, refused)
+        groups = groups_along(analysis, name, facts, refused, homes)
         if not groups:
             why = "no sum of exp(x - m) along it follows m, the maximum of x"
             raise PlanError(f"the plan goes online along {name}: {'; '.join(refused) or why}")
@@ -94,19 +96,25 @@ def check_homes(analysis: KernelAnalysis, groups: list[Online], home_of: Callabl
             todo += inputs_of(item)
 
 
-def groups_along(analysis: KernelAnalysis, axis: str, facts: Facts, refused: list[str] | None = None) -> list[Online]:
+def groups_along(
+    analysis: KernelAnalysis,
+    axis: str,
+    facts: Facts,
+    refused: list[str] | None = None,
+    homes: Container[SSAValue] = (),
+) -> list[Online]:
     """Every group along a whole axis that is processed in chunks. `refused`: is given why sums of exponentials are in
-    none."""
+    none. `homes`: values with homes: dots whose results are processed in chunks can be accumulated there."""
     refused = [] if refused is None else refused
     unchanged = UnchangedValues(analysis, facts)
     reader = LinearReader(analysis, axis, unchanged)
     members: dict[Any, list[tuple[SumOp | DotOp, Linear]]] = {}
     ready: dict[MaxOp, _Readiness] = {}
     for op in analysis.phase:
-        if not isinstance(op, SumOp | DotOp) or op.axis.data != axis or analysis.chunks(op) != {axis}:
+        if not isinstance(op, SumOp | DotOp) or op.axis.data != axis or not _can_accumulate(analysis, op, homes):
             continue
         form = reader.read_total(op)
-        if form is None:
+        if form is None or any(analysis.chunks(each) != {axis} for each in form.path):
             continue
         name = op.results[0].name_hint or "a sum"
         check = ready.setdefault(form.maximum, _Readiness(analysis, form.maximum, unchanged))
@@ -119,13 +127,19 @@ def groups_along(analysis: KernelAnalysis, axis: str, facts: Facts, refused: lis
     return [_group(reader, found) for found in members.values()]
 
 
+def _can_accumulate(analysis: KernelAnalysis, op: SumOp | DotOp, homes: Container[SSAValue]) -> bool:
+    """Whether a loop over the axis that is summed can carry the sum, or accumulate it in its home."""
+    return analysis.chunks(op) == {op.axis.data} or (isinstance(op, DotOp) and op.result in homes)
+
+
 def _group(reader: LinearReader, found: list[tuple[SumOp | DotOp, Linear]]) -> Online:
     forms = tuple(form for _, form in found)
     path = sorted({op for form in forms for op in form.path}, key=reader.analysis.position.__getitem__)
     inputs = dict.fromkeys(value for op, form in found for value in _inputs(reader, op, form))
     differences = frozenset[Operation]().union(*(form.differences for form in forms))
     totals = tuple(op for op, _ in found)
-    return Online(forms[0].maximum, forms[0].exponential, differences, totals, forms, tuple(path), tuple(inputs))
+    homed = frozenset(op for op in totals if reader.analysis.chunks_of_value(op.results[0]))
+    return Online(forms[0].maximum, forms[0].exponential, differences, totals, forms, tuple(path), tuple(inputs), homed)
 
 
 def _inputs(reader: LinearReader, op: SumOp | DotOp, form: Linear) -> list[SSAValue]:

@@ -24,9 +24,10 @@ def make_schedule(
 
     Raises `PlanError` where the plan would give wrong results.
     """
-    schedule = NestSchedule(analysis, copies=copies, online=find_online(analysis, plan, facts))
+    schedule = NestSchedule(analysis, copies=copies)
     _home_carried(schedule, plan)
     _home_as_planned(schedule, plan)
+    schedule.online = find_online(analysis, plan, facts, schedule.homes)
     while True:
         group_nests(schedule, plan)
         check_homes(analysis, schedule.online, schedule.home_of)

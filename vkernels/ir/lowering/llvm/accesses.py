@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import overload
 
 from xdsl.dialects.builtin import AnyFloat, f32, i1
 from xdsl.ir import Attribute, SSAValue
 
-from ...dialect import AccessOp, ReloadOp, ScatterOp, SpillOp, StoreOp, element_of
+from ...dialect import AccessOp, DotOp, ReloadOp, ScatterOp, SpillOp, StoreOp, axes_of, element_of
 from ..common import is_half, unsupported
 from .addresses import Address, AddressedAccess
 from .apart import load_apart, store_apart
 from .elementwise import extend, extremum, truncate
 from .emit import LlvmEmitter, vector
 from .state import AddressedMemory, LlvmState
-from .tiles import element_bytes, memory_element
+from .tiles import RegisterTile, element_bytes, memory_element
 
 
 def lower_spill(state: LlvmState, operation: SpillOp) -> None:
@@ -128,6 +130,10 @@ def _combine_half(emit: LlvmEmitter, pointer: str, value: str, kind: str, elemen
 def lower_load(state: LlvmState, operation: AccessOp) -> None:
     access = AddressedAccess(state, operation)
     element = memory_element(element_of(operation.tile), operation)
+    if _is_for_dots(state, operation):
+        late = LateNames([partial(load, access, place, element) for place in access.places()])
+        state.values[operation.results[0]] = RegisterTile(access.layout, element, late)
+        return
     names = [load(access, place, element) for place in access.places()]
     if element_of(operation.tile) == i1:
         names = [
@@ -135,6 +141,44 @@ def lower_load(state: LlvmState, operation: AccessOp) -> None:
             for name, w in zip(names, access.layout.widths(), strict=True)
         ]
     state.define(operation.tile, names)
+
+
+def _is_for_dots(state: LlvmState, operation: AccessOp) -> bool:
+    """Whether dots that follow directly take single elements of a load, each for many products.
+
+    They are loaded where they are first used: all at once, they would take registers from the sums.
+    """
+    tile, lanes = operation.tile, state.lanes.axis
+    waiting = {use.operation for use in operation.results[0].uses}
+    if lanes is None or lanes in axes_of(tile) or not all(isinstance(user, DotOp) for user in waiting):
+        return False
+    after = operation.next_op
+    while waiting and after is not None and not after.regions and not isinstance(after, StoreOp | ScatterOp | SpillOp):
+        waiting.discard(after)
+        after = after.next_op
+    return not waiting
+
+
+class LateNames(Sequence[str]):
+    """Names of registers, each made when it is first asked for."""
+
+    def __init__(self, make: Sequence[Callable[[], str]]):
+        self._make = make
+        self._made: dict[int, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._make)
+
+    @overload
+    def __getitem__(self, number: int) -> str: ...
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[str]: ...
+    def __getitem__(self, number: int | slice) -> str | Sequence[str]:
+        if isinstance(number, slice):
+            return [self[each] for each in range(*number.indices(len(self)))]
+        if number not in self._made:
+            self._made[number] = self._make[number]()
+        return self._made[number]
 
 
 def load(access: AddressedAccess, place: Address, element: str) -> str:

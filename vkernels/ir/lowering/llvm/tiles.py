@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -108,7 +108,7 @@ class RegisterTile:
 
     layout: RegisterLayout
     element: str
-    names: tuple[str, ...]
+    names: Sequence[str]
 
     def at(self, positions: Mapping[str, int], piece: int = 0) -> str:
         """The register of a row and piece."""

@@ -6,7 +6,7 @@ import re
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32, i64
 from xdsl.dialects.scf import ForOp, YieldOp
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import Rewriter
 from xdsl.traits import Pure
 
@@ -166,6 +166,11 @@ def _lower_swap(state: TtirState, op: BufferOp) -> None:
     state.values[op.result] = contiguous(state, op, typed, buffer_sizes(op, state.number))
 
 
+def _stay(state: TtirState, op: Operation) -> None:
+    """A tile that is put aside: Triton decides what registers hold."""
+    state.values[op.results[0]] = state.values[op.operands[0]]
+
+
 _HANDLERS: dict[str, Handler] = {
     **TTIR_ELEMENTWISE,
     **TTIR_CASTS,
@@ -174,6 +179,7 @@ _HANDLERS: dict[str, Handler] = {
     "arith.constant": lower_constant,
     "vk.scratch": _lower_scratch,
     "vk.buffer": _lower_swap,
+    **dict.fromkeys(("vk.spill", "vk.reload"), _stay),
     "vk.barrier": lambda state, op: state.build.add(tt.BarrierOp()),
     "vk.load": lower_load,
     "vk.gather": lower_load,

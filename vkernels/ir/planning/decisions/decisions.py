@@ -71,7 +71,8 @@ def starting_choices(space: PlanSearchSpace) -> Iterator[StructuralChoices]:
     """A start for each set of whole axes that may be held at once and each axis along the lanes, the rest plain.
 
     A CPU may pack all operands at once: packing them one by one would look worse at each step. It may go online while
-    holding the results of dots: without going online, it must not hold what its registers do not.
+    holding the results of dots, or while accumulating them in their homes: without going online, it must not hold what
+    its registers do not.
     """
     on_cpu = space.limits.warp == 1
     packable = tuple(sorted(space.needs.packable)) if space.needs.dots else ()
@@ -84,5 +85,9 @@ def starting_choices(space: PlanSearchSpace) -> Iterator[StructuralChoices]:
             if on_cpu and packable:
                 yield replace(plain, packs=packable)
             for axis in space.can_go_online if on_cpu else ():
-                if axis not in held and space.beside_online[axis] and space.beside_online[axis] <= held:
-                    yield replace(plain, online=(axis,))
+                if axis not in held and space.beside_online[axis]:
+                    homes = tuple(sorted(space.homed_online(axis, held).items()))
+                    if homes or space.beside_online[axis] <= held:
+                        yield replace(plain, online=(axis,), homes=homes)
+                    if homes and packable:
+                        yield replace(plain, online=(axis,), homes=homes, packs=packable)

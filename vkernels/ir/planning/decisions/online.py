@@ -11,7 +11,8 @@ from .decision import PlanDecision
 
 
 def _toggle(space: PlanSearchSpace, axis: str, choices: StructuralChoices) -> Iterator[StructuralChoices]:
-    """Go online along an axis or not; also while holding the other axes of dots along it, so that they can join."""
+    """Go online along an axis or not; also while holding the other axes of dots along it, or with homes for their
+    results, so that they can join."""
     if axis in choices.held:
         return
     is_online = axis in choices.online
@@ -21,6 +22,8 @@ def _toggle(space: PlanSearchSpace, axis: str, choices: StructuralChoices) -> It
     beside = space.beside_online[axis]
     if not is_online and not beside <= choices.held and choices.held | beside in space.holds:
         yield replace(choices, online=online, held=choices.held | beside)
+    if not is_online and space.limits.warp == 1 and (homes := space.homed_online(axis, choices.held)):
+        yield replace(choices, online=online, homes=tuple(sorted({**dict(choices.homes), **homes}.items())))
 
 
 ONLINE = PlanDecision(

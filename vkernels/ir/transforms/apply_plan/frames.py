@@ -10,7 +10,7 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import LocationAttr, StringAttr, UnknownLoc, i1, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from ...dialect import BelowOp, BroadcastOp, arith, axes_of, element_of, sizes_of, tile_type
+from ...dialect import BelowOp, BroadcastOp, ReloadOp, SpillOp, arith, axes_of, element_of, sizes_of, tile_type
 from ...dialect.combining import combining, constant, kind_of
 
 UNKNOWN_LOCATION = UnknownLoc()
@@ -208,6 +208,14 @@ def below(frame: LoopFrame, axis: str, size: int, like: Attribute) -> SSAValue |
 
 def select(frame: LoopFrame, mask: SSAValue, one: SSAValue, other: SSAValue) -> SSAValue:
     return frame.make(arith.SelectOp, mask, one, other, type_=one.type)
+
+
+def put_aside(frame: LoopFrame, tiles: Sequence[SSAValue]) -> Callable[[], list[SSAValue]]:
+    """Keep tiles out of registers until the function that is returned gives them again, in the same frame."""
+    spills = [SpillOp(tile) for tile in tiles]
+    for spill in spills:
+        frame.add(spill)
+    return lambda: [frame.add(ReloadOp(spill.spilled)) for spill in spills]
 
 
 def conditional(

@@ -19,11 +19,16 @@ def memory_of(state: MappingState, home: SSAValue) -> SSAValue:
     """The memory of a home, made on first use: in the launch, or at the top level if it outlasts launches."""
     label = home.name_hint or "value"
     if home in state.lasting:
-        return lasting(state, home, label, axes_of(home), element_of(home))
+        return lasting(state, home, label, home_axes(state, home), element_of(home))
     if home not in state.homes:
         kind = state.schedule.homes[home]
-        state.homes[home] = make_memory(state, label, axes_of(home), element_of(home), kind)
+        state.homes[home] = make_memory(state, label, home_axes(state, home), element_of(home), kind)
     return state.homes[home]
+
+
+def home_axes(state: MappingState, value: SSAValue) -> list[str]:
+    """The dimensions of a value's home: its axes, the one along the lanes last, where vectors are contiguous."""
+    return sorted(axes_of(value), key=lambda axis: axis == state.plan.lanes)
 
 
 def make_memory(
@@ -70,29 +75,47 @@ def lasting(
 
 
 def load_home(state: MappingState, frame: LoopFrame, home: SSAValue, value: SSAValue) -> SSAValue:
-    """Load this chunk of a value from its home. Homes hold whole chunks, so nothing is masked."""
-    memory = memory_of(state, home)
-    offsets, properties = _access(state, frame, home, value)
-    type_ = state.mapped_type(value.type)
-    made = frame.add(LoadOp.create(operands=[memory, *offsets], properties=properties, result_types=[type_]))
+    """Load this chunk of a value from its home."""
+    made = load_chunk(state, frame, value, memory_of(state, home), home)
     made.name_hint = value.name_hint
     return made
 
 
 def store_home(state: MappingState, frame: LoopFrame, home: SSAValue, value: SSAValue, made: SSAValue) -> None:
     """Store this chunk of a value in its home."""
-    memory = memory_of(state, home)
+    store_chunk(state, frame, value, memory_of(state, home), made, home)
+
+
+def load_chunk(
+    state: MappingState, frame: LoopFrame, value: SSAValue, memory: SSAValue, home: SSAValue | None = None
+) -> SSAValue:
+    """Load this chunk of a value from memory like a home's, which holds whole chunks: nothing is masked. `home`: what
+    names the memory, if it may outlast launches."""
+    offsets, properties = _access(state, frame, home, value)
+    type_ = state.mapped_type(value.type)
+    return frame.add(LoadOp.create(operands=[memory, *offsets], properties=properties, result_types=[type_]))
+
+
+def store_chunk(
+    state: MappingState,
+    frame: LoopFrame,
+    value: SSAValue,
+    memory: SSAValue,
+    made: SSAValue,
+    home: SSAValue | None = None,
+) -> None:
+    """Store this chunk of a value in memory like a home's."""
     offsets, properties = _access(state, frame, home, value)
     properties["operandSegmentSizes"] = DenseArrayBase.from_list(IntegerType(32), [1, 1, len(offsets), 0, 0])
     frame.block.add_op(StoreOp.create(operands=[made, memory, *offsets], properties=properties))
 
 
 def _access(
-    state: MappingState, frame: LoopFrame, home: SSAValue, value: SSAValue
+    state: MappingState, frame: LoopFrame, home: SSAValue | None, value: SSAValue
 ) -> tuple[list[SSAValue], dict[str, Attribute]]:
     """Offsets and properties of an access at each axis's own position; tile axes start at 0."""
-    offsets, indices = first_indices(state, home)
-    for axis in axes_of(value):
+    offsets, indices = ([], []) if home is None else first_indices(state, home)
+    for axis in home_axes(state, value):
         base = None if state.axes[axis].is_tile else frame.span(axis).base
         indices.append(IndexAttr([(axis, 1)], -1 if base is None else len(offsets)))
         if base is not None:

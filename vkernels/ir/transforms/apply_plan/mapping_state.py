@@ -16,7 +16,8 @@ from .planned_kernel import PlannedKernel
 
 @dataclass(frozen=True)
 class Pack:
-    """How one tensor is packed: `load` alone reads it, at the axes `tile` and `whole`.
+    """How one tensor is packed: `load` alone reads it, at the axes `tile`, `whole`, and `batch`: tile axes of which a
+    program has one position.
 
     `turned`: its rows are contiguous along the whole axis, so a copy transposes it. `element`: of the packed tensor.
     """
@@ -26,6 +27,7 @@ class Pack:
     load: LoadOp
     tile: MappedAxis
     whole: MappedAxis
+    batch: tuple[MappedAxis, ...]
     turned: bool
     element: Attribute
 
@@ -36,11 +38,11 @@ class MappingState(PlannedKernel):
 
     `top`: the mapped kernel's top level. `launch`: the launch that is being filled, with its program `coordinates` by
     axis. `homes`: memory of the launch, by the value that names the home. `second`: second copies of its scratchpads.
-    `packed`: for the result of a packed tensor's load, the pack and its buffer of shape [programs along the tile axis,
-    positions along the whole axis, elements of a tile]. `lasting`: homes and scratchpads that outlast launches, by the
-    value that names each, with their buffer once it exists. `partials`: buffers of partial results along a split axis,
-    by the reduction's result. `exclusive`: tensors that no two programs of the launch update at once. `copies`: private
-    copies of those, where there are several, with the number of the program's own.
+    `packed`: for the result of a packed tensor's load, the pack and its buffer of shape [programs along each batch
+    axis and the tile axis, positions along the whole axis, elements of a tile]. `lasting`: homes and scratchpads that
+    outlast launches, by the value that names each, with their buffer once it exists. `partials`: buffers of partial
+    results along a split axis, by the reduction's result. `exclusive`: tensors that no two programs of the launch
+    update at once. `copies`: private copies of those, where there are several, with the number of the program's own.
     """
 
     top: LoopFrame

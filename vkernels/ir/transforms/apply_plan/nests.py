@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import accumulate, chain, pairwise
 
 from xdsl.dialects import scf
@@ -16,7 +17,7 @@ from ...dialect import DotOp, ReductionOp, ScanOp, arith, axes_of, element_of
 from ...dialect.combining import REDUCTION_OF, kind_of, neutral_of
 from .access import value_in
 from .emit import emit_here, neutral_outside, zeroed
-from .frames import LoopFrame, Span, Visited, broadcast, combine, conditional, filled
+from .frames import LoopFrame, Span, Visited, broadcast, combine, conditional, filled, put_aside
 from .guards import guard
 from .homes import store_home
 from .mapping_state import MappingState
@@ -104,25 +105,28 @@ def _emit_reductions(
     """Reductions along one chunked axis, in one loop: elementwise in the loop, along the axis once after it."""
     axis = ops[0].axis.data
     assert nest is not None or axis not in state.coordinates, "a program sees only its part of a split axis"
-    roots = [value for op in ops for value in operands_along(op)] if nest is None else nest.roots()
-    items = _items(state, frame, iter(roots), nest)
+    roots = [value for op in ops for value in operands_along(op)] if nest is None else [*nest.roots()]
+    here = [value for value in roots if nest is None or state.analysis.chunks_of_value(value) <= {*nest.axes}]
+    items = _items(state, frame, iter(here), nest)
     scans = _scans_along(axis, items)
-    groups = [] if nest is None else [OnlineSums(state, group) for group in nest.online]
+    groups = [] if nest is None else [OnlineSums(state, group, partial(_over_chunks, state)) for group in nest.online]
     ops = [op for op in ops if all(op is not each.group.maximum for each in groups)]
     firsts = [each.first_values(frame) for each in groups]
     ends = list(accumulate(map(len, firsts), initial=len(ops)))
+    spans = list(zip(groups, pairwise(ends), strict=True))
     initial = [*(_initial(state, frame, op) for op in ops), *chain(*firsts), *_first_carries(state, frame, scans)]
 
     def body(inner: LoopFrame, carried: Sequence[SSAValue]) -> list[SSAValue]:
         inner.carries.update(zip(scans, carried[ends[-1] :], strict=True))
+        again = [put_aside(inner, carried[a:b]) if each.puts_aside else None for each, (a, b) in spans]
         if nest is not None:
             _fill(state, inner, items, nest)
         else:
             for item in items:
                 emit(state, inner, item)
         reached = [_accumulate(state, inner, op, total) for op, total in zip(ops, carried, strict=False)]
-        for each, (start, end) in zip(groups, pairwise(ends), strict=True):
-            reached += each.next_values(inner, carried[start:end])
+        for (each, (start, end)), reload in zip(spans, again, strict=True):
+            reached += each.next_values(inner, reload() if reload else carried[start:end])
         return [*reached, *(inner.carries[scan] for scan in scans)]
 
     reach = state.reaches.of_nest(nest, axis) if nest is not None else state.reaches.of_reduction(ops[0])
@@ -130,7 +134,7 @@ def _emit_reductions(
     for op, total in zip(ops, totals, strict=False):
         frame.values[op.results[0]] = result = _reduced(frame, op, total)
         result.name_hint = op.results[0].name_hint
-    for each, (start, end) in zip(groups, pairwise(ends), strict=True):
+    for each, (start, end) in spans:
         for value, result in zip(each.results, each.last_values(frame, totals[start:end]), strict=True):
             frame.values[value] = result
             result.name_hint = value.name_hint
@@ -198,6 +202,28 @@ def _emit_scan(state: MappingState, frame: LoopFrame, op: ScanOp) -> None:
 
 
 # Loops over the chunks of an axis.
+
+
+def _over_chunks(
+    state: MappingState,
+    frame: LoopFrame,
+    axes: Sequence[str],
+    roots: Sequence[SSAValue],
+    fill: Callable[[LoopFrame], None],
+) -> None:
+    """Emit loops over the chunks of axes, filled after what some values need has been emitted."""
+    if axes:
+        axis, *rest = axes
+
+        def body(inner: LoopFrame, _: Sequence[SSAValue]) -> list[SSAValue]:
+            _over_chunks(state, inner, rest, roots, fill)
+            return []
+
+        emit_chunks(state, frame, axis, [], body)
+        return
+    for item in _items(state, frame, iter(roots), None):
+        emit(state, frame, item)
+    fill(frame)
 
 
 def emit_chunks(

@@ -10,20 +10,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from math import prod
 
-from xdsl.dialects import scf
-from xdsl.dialects.builtin import UnitAttr, i64
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.dialects.builtin import UnitAttr
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ...analysis.schedule.find_online import Online
 from ...analysis.schedule.linear import Linear
-from ...dialect import DotOp, MaxOp, SumOp, arith, axes_of, element_of, sizes_of, tile_type
+from ...dialect import DotOp, MaxOp, SumOp, arith, axes_of, element_of, sizes_of
 from ..block_sums.paths import RESCALED_ATTRIBUTE
 from .access import value_in
 from .emit import zeroed
-from .frames import LoopFrame, below, broadcast, broadcast_mask, filled, joined, masked, select
+from .frames import LoopFrame, below, broadcast, broadcast_mask, filled, joined, masked, put_aside, select
 from .mapping_state import MappingState
+from .online_homes import Change, HomedDot, OverChunks, is_anywhere, only_where
 
 _INFINITY = float("inf")
 
@@ -42,11 +43,38 @@ class OnlineSums:
 
     The loop carries the maximum and the base without the axis; for each sum a number for each position in a chunk, for
     each dot its result; and, for each of them in which selects may hide exponentials, a tile that is 1 where the sum
-    has one that is not hidden.
+    has one that is not hidden. Dots whose results are processed in chunks are accumulated in their homes instead; the
+    loops over these chunks are inside of the loop, so that it carries little else: sums without the axis.
     """
 
     state: MappingState
     group: Online
+    over_chunks: OverChunks
+
+    @cached_property
+    def _kept(self) -> list[tuple[SumOp | DotOp, Linear]]:
+        """The sums that the loop carries."""
+        group = self.group
+        return [pair for pair in zip(group.totals, group.forms, strict=True) if pair[0] not in group.homed]
+
+    @cached_property
+    def _homed(self) -> dict[HomedDot, Linear]:
+        """The dots that are accumulated in their homes."""
+        group = self.group
+        return {
+            HomedDot(self.state, total, self.over_chunks): form
+            for total, form in zip(group.totals, group.forms, strict=True)
+            if isinstance(total, DotOp) and total in group.homed
+        }
+
+    def _is_complete(self, total: SumOp | DotOp) -> bool:
+        """Whether the loop carries a sum over all positions so far."""
+        return isinstance(total, DotOp) or (self.puts_aside and self.state.plan.lanes != self.axis)
+
+    @property
+    def puts_aside(self) -> bool:
+        """Whether loops inside of the loop need its registers, so that what it carries is put aside meanwhile."""
+        return bool(self._homed) and self.state.plan.lanes is not None
 
     @property
     def axis(self) -> str:
@@ -55,14 +83,18 @@ class OnlineSums:
     @property
     def results(self) -> list[SSAValue]:
         """The kernel's values that the loop computes."""
-        return [self.group.maximum.result, *(total.results[0] for total in self.group.totals)]
+        return [self.group.maximum.result, *(total.results[0] for total, _ in self._kept)]
 
     def first_values(self, frame: LoopFrame) -> list[SSAValue]:
         """The initial maximum, base, sums and tiles of what is not hidden."""
         state, group = self.state, self.group
         low = filled(frame, state.mapped_type(group.maximum.result.type), -_INFINITY)
-        types = [total.result.type if isinstance(total, DotOp) else total.tile.type for total in group.totals]
+        types = [
+            total.results[0].type if self._is_complete(total) else total.operands[0].type for total, _ in self._kept
+        ]
         shown = [self._shown_type(self._operand(total)) for total, _ in self._hiding()]
+        for dot in self._homed:
+            dot.clear(frame)
         return [low, low, *(filled(frame, type_, 0) for type_ in (*map(state.mapped_type, types), *shown))]
 
     def next_values(self, frame: LoopFrame, carried: Sequence[SSAValue]) -> list[SSAValue]:
@@ -80,13 +112,20 @@ class OnlineSums:
         level = _finite(frame, moved, _is_lowest(frame, moved))
         scale = self._scale(frame, base, level, is_higher)
         values = self._path(frame, tile, level)
-        made = [self._grown(frame, *each, scale, values) for each in zip(group.totals, group.forms, sums, strict=False)]
+        made = [
+            self._grown(frame, *pair, before, scale, values) for pair, before in zip(self._kept, sums, strict=False)
+        ]
         hiding = self._hiding()
         shown = [
             frame.make(arith.MaximumfOp, before, self._shown(frame, total))
             for (total, _), before in zip(hiding, sums[len(made) :], strict=True)
         ]
-        return [grown, moved, *made, *shown]
+        found = [grown, moved, *made, *shown]
+        sides = [self._sides(frame, homed.dot, form, values) for homed, form in self._homed.items()]
+        again = put_aside(frame, found) if self.puts_aside else lambda: found
+        for homed, at_hand in zip(self._homed, sides, strict=True):
+            homed.grow(frame, partial(self._all_sides, homed.dot, at_hand), self._apart(homed.dot))
+        return again()
 
     def last_values(self, frame: LoopFrame, carried: Sequence[SSAValue]) -> list[SSAValue]:
         """The maximum and the sums after the loop, as `results` lists them.
@@ -97,37 +136,47 @@ class OnlineSums:
         group, (highest, base, *sums) = self.group, carried
         nowhere = _is_lowest(frame, highest)
         scale = _relative(frame, group, base, _finite(frame, highest, nowhere))
-        shown = dict(zip([total for total, _ in self._hiding()], sums[len(group.totals) :], strict=True))
-        found = [highest]
-        for total, value in zip(group.totals, sums, strict=False):
-            value = frame.add(SumOp(value, self.axis)) if isinstance(total, SumOp) else value
+        shown = dict(zip([total for total, _ in self._hiding()], sums[len(self._kept) :], strict=True))
+
+        def of_total(total: SumOp | DotOp) -> Change:
             if total in shown:
-                value = self._of_selected(frame, value, shown[total], highest, base, scale)
+                change = self._of_selected(frame, shown[total], highest, base, scale)
             else:
-                value = self._of_all(frame, value, highest, nowhere, scale)
-            if isinstance(total, DotOp) and total.sum in group.inputs:
-                value = frame.make(arith.AddfOp, value, value_in(self.state, frame, total.sum))
-            found.append(value)
+                change = self._of_all(frame, highest, nowhere, scale)
+            return partial(self._last, total, change)
+
+        found = [highest]
+        for (total, _), value in zip(self._kept, sums, strict=False):
+            value = value if self._is_complete(total) else frame.add(SumOp(value, self.axis))
+            found.append(of_total(total)(frame, value))
+        for homed in self._homed:
+            homed.finish(frame, of_total(homed.dot), [homed.dot.sum] if homed.dot.sum in group.inputs else [])
         return found
+
+    def _last(self, total: SumOp | DotOp, change: Change, frame: LoopFrame, value: SSAValue) -> SSAValue:
+        """A sum relative to the maximum, with what it begins with."""
+        value = change(frame, value)
+        if isinstance(total, DotOp) and total.sum in self.group.inputs:
+            value = frame.make(arith.AddfOp, value, value_in(self.state, frame, total.sum))
+        return value
 
     # In the loop
 
     def _scale(self, frame: LoopFrame, base: SSAValue, level: SSAValue, is_higher: SSAValue) -> SSAValue:
-        """The factor of the sums: 1 unless the base moves, also where it is infinite. A CPU with a single base computes
-        it only when that moves."""
-        if self.state.plan.lanes is None or prod(sizes_of(base.type).values()) != 1:
-            return select(frame, is_higher, _relative(frame, self.group, base, level), filled(frame, base.type, 1))
-        condition = is_higher
-        if axes := axes_of(condition.type):
-            wide = tile_type(i64, axes, sizes_of(condition.type).values())
-            condition = frame.make(arith.ExtUIOp, condition, type_=wide)
-            for axis in axes:
-                condition = frame.add(MaxOp(condition, axis))
-            condition = frame.add(arith.CmpiOp(condition, frame.number(0), "ne"))
-        higher, other = LoopFrame(Block(), frame), Block()
-        higher.block.add_op(scf.YieldOp(_relative(higher, self.group, base, level)))
-        other.add_op(scf.YieldOp(filled(frame, base.type, 1)))
-        return frame.add(scf.IfOp(condition, [base.type], Region(higher.block), Region(other)))
+        """The factor of the sums: 1 unless the base moves, also where it is infinite. Sums in homes are rescaled.
+
+        A CPU with a single base, or sums in homes, computes it only when that moves.
+        """
+        one = filled(frame, base.type, 1)
+        is_single = prod(sizes_of(base.type).values()) == 1
+        if not self._homed and (self.state.plan.lanes is None or not is_single):
+            return select(frame, is_higher, _relative(frame, self.group, base, level), one)
+        inside = LoopFrame(Block(), frame)
+        scale = _relative(inside, self.group, base, level)
+        scale = scale if is_single else select(inside, is_higher, scale, one)
+        for homed in self._homed:
+            homed.rescale(inside, scale)
+        return only_where(frame, is_anywhere(frame, is_higher), inside, scale, one)
 
     def _path(self, frame: LoopFrame, tile: SSAValue, level: SSAValue) -> dict[SSAValue, SSAValue]:
         """The values from the differences to the operands of the sums, relative to the base."""
@@ -160,16 +209,35 @@ class OnlineSums:
         )
         rescale.attributes[RESCALED_ATTRIBUTE] = UnitAttr()
         if isinstance(total, SumOp):
-            tile = self._value(frame, total.tile, values)
-            return frame.make(arith.AddfOp, frame.add(rescale), self._inside(frame, tile, form))
-        source, sides = self.state.analysis.source, []
-        for side in (total.left, total.right):
-            value = self._value(frame, side, values)
-            if source(side) in values:
-                sides.append(self._inside(frame, value, form))
-            else:
-                sides.append(zeroed(self.state, frame, side, value, self.axis))
+            tile = self._inside(frame, self._value(frame, total.tile, values), form)
+            tile = frame.add(SumOp(tile, self.axis)) if self._is_complete(total) else tile
+            return frame.make(arith.AddfOp, frame.add(rescale), tile)
+        sides = self._all_sides(total, self._sides(frame, total, form, values), frame)
         return frame.add(_copied(total, [*sides, frame.add(rescale)], before.type))
+
+    def _sides(
+        self, frame: LoopFrame, dot: DotOp, form: Linear, values: dict[SSAValue, SSAValue]
+    ) -> dict[SSAValue, SSAValue]:
+        """The operand of a dot that is linear in the exponentials."""
+        found = {}
+        for side in (dot.left, dot.right):
+            if self.state.analysis.source(side) in values:
+                found[side] = self._inside(frame, self._value(frame, side, values), form)
+        return found
+
+    def _all_sides(self, dot: DotOp, at_hand: dict[SSAValue, SSAValue], frame: LoopFrame) -> list[SSAValue]:
+        """Both operands of a dot, those that are not at hand made in a frame."""
+        return [
+            at_hand[side]
+            if side in at_hand
+            else zeroed(self.state, frame, side, value_in(self.state, frame, side), self.axis)
+            for side in (dot.left, dot.right)
+        ]
+
+    def _apart(self, dot: DotOp) -> list[SSAValue]:
+        """The operands of a dot that are made in the loops over its result."""
+        path = {result for op in self.group.path for result in op.results}
+        return [side for side in (dot.left, dot.right) if self.state.analysis.source(side) not in path]
 
     def _inside(self, frame: LoopFrame, value: SSAValue, form: Linear) -> SSAValue:
         """A value without what is out of range, where x is -inf and the exponentials are 0 already."""
@@ -221,29 +289,24 @@ class OnlineSums:
 
     # After the loop
 
-    def _of_all(
-        self, frame: LoopFrame, value: SSAValue, highest: SSAValue, nowhere: SSAValue, scale: SSAValue
-    ) -> SSAValue:
+    def _of_all(self, frame: LoopFrame, highest: SSAValue, nowhere: SSAValue, scale: SSAValue) -> Change:
         """A sum of all exponentials relative to the maximum: NaN for a row of -inf, unless it is guarded or empty."""
         axis = self.state.axes[self.axis]
-        value = frame.make(arith.MulfOp, value, broadcast(frame, scale, value.type))
+
+        def scaled(at: LoopFrame, value: SSAValue) -> SSAValue:
+            return at.make(arith.MulfOp, value, broadcast(at, scale, value.type))
+
         if axis.known == 0 or self.group.is_guarded:
-            return value
+            return scaled
         if axis.known is None:
             some = frame.add(arith.CmpiOp(value_in(self.state, frame, axis.extent), frame.number(0), "sgt"))
             nowhere = joined(frame, [nowhere, broadcast(frame, some, nowhere.type)])
         nan = _relative(frame, self.group, highest, highest)
-        return _selected(frame, nowhere, nan, value)
+        return lambda at, value: _selected(at, nowhere, nan, scaled(at, value))
 
     def _of_selected(
-        self,
-        frame: LoopFrame,
-        value: SSAValue,
-        shown: SSAValue,
-        highest: SSAValue,
-        base: SSAValue,
-        scale: SSAValue,
-    ) -> SSAValue:
+        self, frame: LoopFrame, shown: SSAValue, highest: SSAValue, base: SSAValue, scale: SSAValue
+    ) -> Change:
         """A sum in which selects may hide exponentials: where the maximum is -inf or NaN, it is NaN if any is shown."""
         low = filled(frame, highest.type, -_INFINITY)
         is_strange = frame.add(arith.CmpfOp(highest, low, "uno" if self.group.is_guarded else "ule"))
@@ -253,9 +316,12 @@ class OnlineSums:
         nan = _relative(frame, self.group, low, low)
         shown = frame.add(MaxOp(shown, self.axis))
         is_shown = frame.add(arith.CmpfOp(shown, filled(frame, shown.type, 0), "ogt"))
-        scaled = frame.make(arith.MulfOp, value, broadcast(frame, scale, value.type))
-        strange = _selected(frame, is_shown, nan, value)
-        return _selected(frame, is_strange, strange, scaled)
+
+        def corrected(at: LoopFrame, value: SSAValue) -> SSAValue:
+            scaled = at.make(arith.MulfOp, value, broadcast(at, scale, value.type))
+            return _selected(at, is_strange, _selected(at, is_shown, nan, value), scaled)
+
+        return corrected
 
 
 def _selected(frame: LoopFrame, mask: SSAValue, one: SSAValue, other: SSAValue) -> SSAValue:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import lcm
 
 from xdsl.dialects import scf
@@ -33,10 +34,12 @@ _BLOCK = 16
 """Positions along the whole axis in one copied tile."""
 _BLOCKS = 32
 """Tiles that one program copies."""
+_Index = tuple[Sequence[tuple[str, int]], SSAValue | None]
+"""The terms and the offset of an index."""
 
 
 def check_packs(planned: PlannedKernel) -> None:
-    """Raise `PlanError` for a packed tensor that is not loaded in one place, at one tile axis and one whole axis."""
+    """Raise `PlanError` for a packed tensor that is not loaded in one place, at tile axes and one whole axis."""
     for name in planned.plan.packs:
         _read_pack(planned, name)
 
@@ -60,18 +63,26 @@ def _read_pack(planned: PlannedKernel, name: str) -> Pack:
     load = users[0] if len(users) == 1 else None
     if not isinstance(tensor.type, TensorArgumentType) or not isinstance(load, LoadOp):
         raise PlanError(f"{name} is not a tensor that is loaded in one place and never written: it cannot be packed")
-    axes: dict[bool, tuple[int, MappedAxis]] = {}
+    tiles: list[MappedAxis] = []
+    wholes: list[tuple[int, MappedAxis]] = []
     for dimension, index in enumerate(load.index):
         if len(index.terms) != 1 or index.terms[0][1] != 1 or load.offset_of(dimension) is not None:
             raise PlanError(f"{name} is indexed by more than its axes: it cannot be packed")
         axis = planned.axes[index.terms[0][0]]
-        axes[axis.is_tile] = dimension, axis
-    if len(load.index) != 2 or len(axes) != 2 or load.mask is not None or load.within.data or load.guarded_dimensions:
-        raise PlanError(f"{name} is not loaded at one tile axis and one whole axis: it cannot be packed")
-    (_, tile), (dimension, whole) = axes[True], axes[False]
-    strides = planned.facts.strides.get(name, (-1, 1))
+        if axis.is_tile:
+            tiles.append(axis)
+        else:
+            wholes.append((dimension, axis))
+    is_plain = load.mask is None and not load.within.data and not load.guarded_dimensions
+    if not tiles or len(wholes) != 1 or len({axis.name for axis in tiles}) < len(tiles) or not is_plain:
+        raise PlanError(f"{name} is not loaded at tile axes and one whole axis: it cannot be packed")
+    (*batch, tile), ((dimension, whole),) = tiles, wholes
+    for axis in batch:
+        if axis.size > 1:
+            raise PlanError(f"{name} is packed for one position of {axis.name} at a time, the plan takes {axis.size}")
+    strides = planned.facts.strides.get(name) or (*[-1] * (len(load.index) - 1), 1)
     turned = strides[dimension] == 1 and tile.size > 1
-    return Pack(name, tensor, load, tile, whole, turned, _packed_element(load))
+    return Pack(name, tensor, load, tile, whole, tuple(batch), turned, _packed_element(load))
 
 
 def _packed_element(load: LoadOp) -> Attribute:
@@ -85,13 +96,13 @@ def _packed_element(load: LoadOp) -> Attribute:
 def _make_buffer(state: MappingState, pack: Pack) -> tuple[SSAValue, SSAValue]:
     """The padded length of the whole axis, in full blocks and chunks, and a buffer.
 
-    The buffer has the shape [programs along the tile axis, padded length, elements of a tile].
+    The buffer has the shape [programs along each batch axis and the tile axis, padded length, elements of a tile].
     """
     top = state.top
     step = top.number(lcm(_BLOCK, pack.whole.size))
     extent = value_in(state, top, pack.whole.extent)
     length = top.combined(arith.MuliOp, top.combined(arith.CeilDivSIOp, extent, step), step)
-    sizes = [state.programs_along(pack.tile), length]
+    sizes = [*map(state.programs_along, (*pack.batch, pack.tile)), length]
     shape = [DYNAMIC_INDEX if (known := top.known(size)) is None else known for size in sizes]
     unknown = [size for size in sizes if top.known(size) is None]
     type_ = BufferType([*shape, pack.tile.size], pack.element)
@@ -103,14 +114,15 @@ def _emit_launch(state: MappingState, pack: Pack, buffer: SSAValue, padded: SSAV
     top = state.top
     extent = value_in(state, top, pack.whole.extent)
     share = top.number(_BLOCK * _BLOCKS)
-    grid = [state.programs_along(pack.tile), top.combined(arith.CeilDivSIOp, extent, share)]
-    block = Block(arg_types=[i64, i64])
+    programs = [*map(state.programs_along, (*pack.batch, pack.tile))]
+    grid = [*programs, top.combined(arith.CeilDivSIOp, extent, share)]
+    block = Block(arg_types=[i64] * len(grid))
     frame = LoopFrame(block, top)
-    panel, part = block.args
+    *_, panel, part = block.args
     first = frame.combined(arith.MuliOp, panel, frame.number(pack.tile.size))
     begin = frame.combined(arith.MuliOp, part, share)
     last = frame.combined(arith.AddiOp, begin, share)
-    at_end = frame.add(arith.CmpiOp(frame.combined(arith.AddiOp, part, frame.number(1)), grid[1], "eq"))
+    at_end = frame.add(arith.CmpiOp(frame.combined(arith.AddiOp, part, frame.number(1)), grid[-1], "eq"))
     end = frame.add(arith.SelectOp(at_end, padded, last))
     rows = frame.combined(arith.SubiOp, value_in(state, top, pack.tile.extent), first)
     inside = frame.combined(arith.MinSIOp, last, extent)
@@ -155,16 +167,17 @@ def _copy(
     names, sizes = [across, along], [pack.tile.size, _BLOCK]
     if not pack.turned:
         names, sizes = names[::-1], sizes[::-1]
-    index = [
-        ([(across, 1)], first) if state.axes[term.terms[0][0]].is_tile else ([(along, 1)], position)
-        for term in pack.load.index
-    ]
+    assert frame.parent is not None
+    *coordinates, _ = frame.parent.block.args
+    places: dict[str, _Index] = {axis.name: ((), at) for axis, at in zip(pack.batch, coordinates, strict=False)}
+    places |= {pack.tile.name: ([(across, 1)], first), pack.whole.name: ([(along, 1)], position)}
+    index = [places[term.terms[0][0]] for term in pack.load.index]
     tensor = value_in(state, frame, pack.tensor)
     loaded = inner.add(LoadOp(tensor, index, tile_type(element_of(pack.load.result), names, sizes), bounds=bounds))
     if element_of(loaded) != pack.element:
         loaded = inner.make(arith.ExtFOp, loaded, type_=tile_type(pack.element, names, sizes))
-    panel = frame.parent.block.args[0] if frame.parent is not None else position
-    inner.block.add_op(StoreOp(loaded, buffer, [((), panel), ([(along, 1)], position), ([(across, 1)], None)]))
+    panel: list[_Index] = [((), coordinate) for coordinate in coordinates]
+    inner.block.add_op(StoreOp(loaded, buffer, [*panel, ([(along, 1)], position), ([(across, 1)], None)]))
     inner.block.add_op(scf.YieldOp.create())
     frame.loop((*span, frame.number(_BLOCK)), [], inner.block)
 
@@ -173,7 +186,9 @@ def load_panel(state: MappingState, frame: LoopFrame, op: Operation) -> SSAValue
     """Load a packed tensor: the program's panel, from the start of the chunk, all elements of the tile."""
     pack, buffer = state.packed[op.results[0]]
     whole, tile = pack.whole.name, pack.tile.name
-    index = [((), state.coordinates[tile]), ([(whole, 1)], frame.span(whole).base), ([(tile, 1)], None)]
+    batch: list[_Index] = [([(axis.name, 1)], state.coordinates[axis.name]) for axis in pack.batch]
+    panel: _Index = (), state.coordinates[tile]
+    index = [*batch, panel, ([(whole, 1)], frame.span(whole).base), ([(tile, 1)], None)]
     load = LoadOp(buffer, index, state.tile_type(pack.element, axes_of(op.results[0])))
     load.location = op.location
     load.result.name_hint = op.results[0].name_hint

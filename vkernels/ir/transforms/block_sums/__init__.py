@@ -15,10 +15,11 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from ...analysis.block_lengths import BlockLengths
 from ...dialect import MappedOp
 from ...facts import Facts
 from .blocks import add_in_blocks, spill_totals
-from .paths import Lengths, PathReader
+from .paths import PathReader
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def block_sums(module: ModuleOp, on_gpu: bool = False) -> None:
             reader = PathReader(Facts.from_attribute(mapped.facts), lanes, on_gpu)
             loops = [op for op in mapped.walk() if isinstance(op, scf.ForOp)]
             inside_out = reversed(loops)
-            bodies = [body for loop in inside_out for body in add_in_blocks(loop, reader, Lengths.on(on_gpu))]
+            bodies = [body for loop in inside_out for body in add_in_blocks(loop, reader, BlockLengths.on(on_gpu))]
             for body in () if on_gpu else bodies:
                 spill_totals(body)
 

@@ -11,13 +11,14 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ...analysis.accesses import constant_of
+from ...analysis.block_lengths import BlockLengths
 from ...dialect import BroadcastOp, ReloadOp, SpillOp, arith
 from ...dialect.blocks import terminator
 from ...dialect.combining import constant
-from .paths import RESCALED_ATTRIBUTE, Lengths, Path, PathReader, most_trips
+from .paths import RESCALED_ATTRIBUTE, Path, PathReader, most_trips
 
 
-def add_in_blocks(loop: scf.ForOp, reader: PathReader, lengths: Lengths) -> list[Block]:
+def add_in_blocks(loop: scf.ForOp, reader: PathReader, lengths: BlockLengths) -> list[Block]:
     """Cut a loop that may add more than one block into blocks, whose sums are added in the same way.
 
     Returns the bodies of the loops over blocks.
@@ -29,7 +30,7 @@ def add_in_blocks(loop: scf.ForOp, reader: PathReader, lengths: Lengths) -> list
     sums = reader.sums(loop)
     if not sums:
         return []
-    block = min(lengths.iterations(path) for path in sums.values())
+    block = min(lengths.iterations(path.adds, path.products) for path in sums.values())
     trips = most_trips(loop, reader.facts)
     if trips is not None and trips <= block:
         return []
@@ -170,9 +171,7 @@ def _compensate_one(last: Operation, number: int, carried: SSAValue, error: SSAV
     if isinstance(scale, arith.MulfOp):
         scale.attributes["vk.rounded"] = UnitAttr()
         scaled = builder.insert(arith.MulfOp(error, scale.rhs)).result
-    added = _rounded(builder, arith.SubfOp(new, scaled))
-    reached = _rounded(builder, arith.AddfOp(total, added))
-    made = _rounding_error(builder, total, added, reached)
+    reached, made = compensated(builder, total, new, scaled)
     addition.result.replace_all_uses_with(reached)
     Rewriter.erase_op(addition)
     if isinstance(choice, arith.SelectOp):
@@ -181,6 +180,13 @@ def _compensate_one(last: Operation, number: int, carried: SSAValue, error: SSAV
         sides = (made, error) if is_first else (error, made)
         made = builder.insert(arith.SelectOp(choice.cond, *sides)).result
     return made
+
+
+def compensated(builder: Builder, total: SSAValue, new: SSAValue, error: SSAValue) -> tuple[SSAValue, SSAValue]:
+    """The sum of a total and a number, less the total's rounding error, and the rounding error of that sum."""
+    added = _rounded(builder, arith.SubfOp(new, error))
+    reached = _rounded(builder, arith.AddfOp(total, added))
+    return reached, _rounding_error(builder, total, added, reached)
 
 
 def _rounding_error(builder: Builder, total: SSAValue, added: SSAValue, reached: SSAValue) -> SSAValue:

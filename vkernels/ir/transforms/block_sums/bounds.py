@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from ...analysis.block_lengths import BlockLengths
 from ...dialect import DotOp, KernelOp, RangeOp, ScanOp, SizeOp, SumOp, WholeOp, element_of
 from ...plan import Plan
-from .paths import SUMMED_FLOATS, Lengths, Path, is_for_matrix_units
+from .paths import SUMMED_FLOATS, Path, is_for_matrix_units
 
 ANY = 1 << 48
 """More elements than any tensor has."""
@@ -18,7 +19,7 @@ def sum_bounds(kernel: KernelOp, plan: Plan, sizes: Mapping[str, int], on_gpu: b
     Sums of at most one block are not cut, those of a few blocks are cut once, and longer ones twice. Longer ones have a
     bound too, to distinguish them from sums whose length depends on data.
     """
-    lengths, found = Lengths.on(on_gpu), dict[str, int]()
+    lengths, found = BlockLengths.on(on_gpu), dict[str, int]()
     for size, block in _blocks(kernel, plan, lengths, on_gpu):
         for bound in (block, block * lengths.blocks, ANY):
             if sizes[size] <= bound:
@@ -26,7 +27,7 @@ def sum_bounds(kernel: KernelOp, plan: Plan, sizes: Mapping[str, int], on_gpu: b
     return found
 
 
-def _blocks(kernel: KernelOp, plan: Plan, lengths: Lengths, on_gpu: bool) -> Iterator[tuple[str, int]]:
+def _blocks(kernel: KernelOp, plan: Plan, lengths: BlockLengths, on_gpu: bool) -> Iterator[tuple[str, int]]:
     """Sizes along which floats are summed, each with the elements of a block."""
     axes = {op.axis.data: op for op in kernel.body.block.ops if isinstance(op, WholeOp)}
     for op in kernel.walk():
@@ -36,7 +37,7 @@ def _blocks(kernel: KernelOp, plan: Plan, lengths: Lengths, on_gpu: bool) -> Ite
             if isinstance(extent, SizeOp) and _is_summed(op, on_gpu):
                 chunk = plan.chunks.get(name, 1)
                 path = Path(products=chunk) if isinstance(op, DotOp) and name != plan.lanes else Path(adds=1)
-                yield extent.size.data, lengths.iterations(path) * chunk * plan.splits.get(name, 1)
+                yield extent.size.data, lengths.iterations(path.adds, path.products) * chunk * plan.splits.get(name, 1)
         elif isinstance(op, RangeOp) and isinstance(op.stop.owner, SizeOp) and _carries_floats(op):
             yield op.stop.owner.size.data, lengths.adds
 

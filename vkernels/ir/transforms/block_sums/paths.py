@@ -146,32 +146,6 @@ def is_for_matrix_units(op: DotOp) -> bool:
     return op.precision.data == "tf32" or all(isinstance(side.owner, arith.ExtFOp) for side in (op.left, op.right))
 
 
-@dataclass(frozen=True)
-class Lengths:
-    """The lengths of blocks. `adds`, `products`: additions of an innermost block, and products that dots add. `blocks`:
-    how many blocks are added before their sum is added to a compensated one.
-
-    Adding n equal numbers one after another has an error of up to n / 4 units (in a trial of 200000 numbers), in the
-    worst case of n. With these lengths it is less than 16 + 4 log2(n) for any n, like pairwise summation with 16
-    numbers at its leaves. `docs/numerics.md` states the bounds.
-    """
-
-    adds: int = 64
-    products: int = 128
-    blocks: int = 64
-
-    @staticmethod
-    def on(gpu: bool) -> Lengths:
-        """The lengths for a device. A GPU's dots add a chunk of products at once, and short loops are not pipelined."""
-        return Lengths(products=256) if gpu else Lengths()
-
-    def iterations(self, path: Path) -> int:
-        """The iterations of a loop in one block."""
-        adds = self.adds // max(1, path.adds)
-        products = self.products // max(1, path.products)
-        return max(1, min(adds if path.adds else products, products if path.products else adds))
-
-
 def most_trips(loop: scf.ForOp, facts: Facts) -> int | None:
     """The most iterations of a loop; None if facts do not bound them."""
     step, most = constant_of(loop.step), _most_between(loop.lb, loop.ub, facts)
@@ -186,27 +160,27 @@ def _most_between(start: SSAValue, stop: SSAValue, facts: Facts) -> int | None:
     if isinstance(op, arith.AddiOp):
         for one, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
             if one is start:
-                return _most_of(other, facts)
-    most = _most_of(stop, facts)
+                return most_of(other, facts)
+    most = most_of(stop, facts)
     return most if most is None or first is None else most - first
 
 
-def _most_of(value: SSAValue, facts: Facts) -> int | None:
+def most_of(value: SSAValue, facts: Facts) -> int | None:
     """An upper bound of scalar i64 arithmetic on sizes; all numbers are at least 0."""
     op = value.owner
     if isinstance(op, SizeOp):
         return facts.most(op.size.data)
     if isinstance(op, arith.MinSIOp):
-        return _least(_most_of(op.lhs, facts), _most_of(op.rhs, facts))
+        return _least(most_of(op.lhs, facts), most_of(op.rhs, facts))
     if isinstance(op, arith.SubiOp):
         return _most_between(op.rhs, op.lhs, facts)
     if isinstance(op, arith.AddiOp | arith.MuliOp):
-        left, right = _most_of(op.lhs, facts), _most_of(op.rhs, facts)
+        left, right = most_of(op.lhs, facts), most_of(op.rhs, facts)
         if left is None or right is None:
             return None
         return left + right if isinstance(op, arith.AddiOp) else left * right
     if isinstance(op, arith.FloorDivSIOp | arith.CeilDivSIOp):
-        left, by = _most_of(op.lhs, facts), constant_of(op.rhs)
+        left, by = most_of(op.lhs, facts), constant_of(op.rhs)
         if left is None or by is None or by < 1:
             return None
         return left // by if isinstance(op, arith.FloorDivSIOp) else -(-left // by)
