@@ -8,6 +8,7 @@ import numpy as np
 
 from ..limits import Limits
 from .atomics import IN_TURN, copied_bytes, update_cycles
+from .cpu_packs import packing
 from .cpu_registers import EXPANDED, cpu_spills, cpu_streamed, slots
 from .cpu_rows import LINE, cycles_of_far_lines, cycles_of_rows
 from .loops import Loop, LoopStep
@@ -69,10 +70,6 @@ PAGES = 2048
 """Pages whose places a core knows without asking memory, as of Zen 3; of rows on more pages each is waited for."""
 CLOSER = 0.25
 """Part of it where rows are closer, but no closer than half a page: every other shares a page with the one before."""
-PACKED = 2.5
-"""Cycles to copy an element of a packed operand: short rows of far panels, fetched and written."""
-TURNED = 3.5
-"""The same where rows become columns."""
 POINTERS = 8
 """Rows whose addresses general registers hold beside all else."""
 APART = 2.0
@@ -132,7 +129,7 @@ def cpu_times(at: PlanBatch, limits: Limits, registers: Numbers) -> ModeledTimes
     into_1, out_1 = traffic.missed(CPU_LEVEL_1 * 0.75, LINE)
     into_2, out_2 = traffic.missed(limits.shared * OWN, LINE, gradual=GRADUAL)
     into_3, out_3 = traffic.missed(limits.cache * LAST_CACHE_SHARE, LINE, users=busy, gradual=GRADUAL)
-    packed, repacked = _packing(at)
+    packed, repacked = packing(at)
     lost = _lost(traffic.distinct(without=at.choices.streams) / max(1.0, limits.cache * LAST_CACHE_SHARE))
     past = traffic.written(at.choices.streams)
     fetched = 1 if at.choices.streams else 2  # a line is fetched before a part of it is written
@@ -387,16 +384,3 @@ def _hops(step: LoopStep, loop: Loop, at: PlanBatch) -> Numbers:
     panel = max(1, at.extents.get(inner[-1], 1)) * np.maximum(LINE, length)
     part = 1.0 if stride >= PAGE else CLOSER
     return HOP * part * rows * clipped(256 / length, 0, 1) * clipped(panel / PANEL, 0, 1)
-
-
-def _packing(at: PlanBatch) -> tuple[Numbers, Numbers]:
-    """Bytes that packing moves, and cycles of its instructions."""
-    moved: Numbers = 0.0
-    cycles: Numbers = 0.0
-    for name in at.choices.packs:
-        touch = next((s.touch for loop in at.loops for s in loop.steps if s.touch and s.touch.place == name), None)
-        if touch is not None:
-            elements = np.prod([max(1, at.extents.get(axis, 1)) for axis in touch.axes], dtype=float)
-            moved = moved + elements * (touch.element_bytes + 2 * max(4, touch.element_bytes))
-            cycles = cycles + elements * (TURNED if touch.run != at.choices.lanes else PACKED)
-    return moved, cycles

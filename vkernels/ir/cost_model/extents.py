@@ -9,7 +9,8 @@ from ..analysis.axes import known_value
 from ..analysis.needs.device import UNKNOWN_TRIPS
 from ..dialect import AccessOp, KernelOp, RangeOp, TensorArgumentType, TileOp, WholeOp, axes_of
 from ..facts import Facts
-from .read_loops import WHILE, range_axes
+from .read_accesses import range_axes
+from .read_loops import WHILE
 
 
 def extents_of(kernel: KernelOp, sizes: Mapping[str, int]) -> dict[str, int]:

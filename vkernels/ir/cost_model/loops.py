@@ -28,8 +28,8 @@ class LoopAccess:
     `apart`: the axis along which elements lie apart at few known distances, and the vectors that a register is loaded
     from. `index`: of a tensor, each dimension's as a sum, None where it is none. `spread`: where no two elements are
     side by side, an axis along which they are near, and the elements from one of its positions to the next. `ahead`:
-    whether a loop can load it for later iterations. `is_laid_out`: the memory is a home, in which elements along a CPU's
-    lanes are contiguous, whatever the axis.
+    whether a loop can load it for later iterations. `is_laid_out`: the memory is a home, in which elements along a
+    CPU's lanes are contiguous, whatever the axis.
     """
 
     place: str

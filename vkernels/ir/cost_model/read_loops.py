@@ -19,7 +19,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from ..analysis.ahead import loads_ahead
 from ..analysis.axes import known_value
 from ..analysis.kernel_analysis import KernelAnalysis
-from ..analysis.piecewise import breaks_of, is_pattern, only_for_indices
+from ..analysis.piecewise import breaks_of, only_for_indices
 from ..analysis.schedule.find_online import Online
 from ..analysis.schedule.nests import Nest, NestSchedule, in_order, operands_along, slice_for
 from ..analysis.schedule.reach import Reaches, check_guards
@@ -43,6 +43,7 @@ from .index_sums import index_sums
 from .item_widths import ItemWidths, bytes_of, widths_of
 from .loops import MOST_ALIGNED, Axes, LiveTile, Loop, LoopAccess, LoopStep
 from .operation_weights import weight_of
+from .read_accesses import apart_along, is_found, range_axes, run_along, spread_along
 from .visits import TEST_OPERATIONS, Visit, tests_of, visit_of, visits_of
 
 RESCALE_OPERATIONS = 6
@@ -243,12 +244,13 @@ class _Reader:
             axes += [axis for axis, _ in index.terms]
             if offset is not None:
                 axes += axes_of(offset) if isinstance(offset.type, TensorType) else range_axes(offset)
-        tiles = [offset for offset in offsets if offset is not None and _is_found(offset)]
+        tiles = [offset for offset in offsets if offset is not None and is_found(offset)]
         found = tuple(dict.fromkeys(axis for offset in tiles for axis in axes_of(offset)))
         label, home = self._memory(op.base)
         strides = self.strides.get(label, ()) if home is None else ()
         fast = next((number for number, stride in enumerate(strides) if stride == 1), len(offsets) - 1)
-        run = _run(op, fast) if offsets and (1 in strides or not strides) else None
+        is_dense = bool(offsets) and (1 in strides or not strides)
+        run = run_along(op, fast) if is_dense else None
         width = bytes_of(op.memory.element)
         alignment = gcd(MOST_ALIGNED, *(stride * width for stride in strides if stride != 1))
         if offsets and (start := offsets[fast]) is not None:
@@ -266,9 +268,11 @@ class _Reader:
             bool(op.guarded_dimensions),
             isinstance(op, StoreOp | ScatterOp) and op.atomic is not None,
             sum(breaks_of(o) or 0 for o in offsets if o is not None and axes_of(o)),
-            _apart(op, fast) if run is None and offsets and not isinstance(op, StoreOp | ScatterOp) else None,
+            apart_along(op, fast) if run is None and offsets and not isinstance(op, StoreOp | ScatterOp) else None,
             index_sums(op) if home is None else (),
-            _spread(op, fast) if offsets and run is None and home is None and (1 in strides or not strides) else None,
+            spread_along(op, fast)
+            if offsets and run is None and home is None and (1 in strides or not strides)
+            else None,
             op in loads_ahead(self.analysis.kernel),
         )
 
@@ -331,49 +335,6 @@ def _alive(value: SSAValue) -> LiveTile:
     return LiveTile(axes_of(value), bytes_of(value.type), into_dot)
 
 
-def _is_found(offset: SSAValue) -> bool:
-    """Whether positions have indices of their own: those of a tile that is not contiguous."""
-    return isinstance(offset.type, TensorType) and breaks_of(offset) is None and not is_pattern(offset)
-
-
-MOST_APART = 4
-"""Elements between neighbouring lanes, up to which whole vectors are loaded."""
-
-
-def _apart(op: AccessOp, dimension: int) -> tuple[str, int] | None:
-    """The axis along which an access takes every second to fourth element, or repeats elements, and how many vectors it
-    loads for one."""
-    offset, terms = op.offset_of(dimension), op.index.data[dimension].terms
-    if offset is not None and axes_of(offset):
-        patterns = [each for each in op.offsets if axes_of(each) == axes_of(offset)]
-        return (axes_of(offset)[0], 1) if is_pattern(offset) and patterns == [offset] else None
-    return next(((axis, abs(factor)) for axis, factor in terms if 1 < abs(factor) <= MOST_APART), None)
-
-
-def _run(op: AccessOp, dimension: int) -> str | None:
-    """The axis, or range, along which an access moves one element at a time through a dimension."""
-    offset = op.offset_of(dimension)
-    if offset is not None and axes_of(offset) and not _is_found(offset):
-        contiguous = not op.index.data[dimension].terms and breaks_of(offset) is not None
-        return axes_of(offset)[0] if contiguous else None
-    found = axes_of(offset) if offset is not None and isinstance(offset.type, TensorType) else ()
-    units = [
-        axis for axis, coefficient in op.index.data[dimension].terms if abs(coefficient) == 1 and axis not in found
-    ]
-    if found:
-        return next(iter(units), None)
-    ranged = range_axes(offset) if offset is not None else ()
-    return next(iter((*units, *ranged)), None)
-
-
-def _spread(op: AccessOp, dimension: int) -> tuple[str, int] | None:
-    """The axis along which an access skips fewest elements of a dimension, with its coefficient."""
-    if op.offset_of(dimension) is not None and isinstance(op.offset_of(dimension).type, TensorType):  # type: ignore[union-attr]
-        return None
-    steps = [(abs(coefficient), axis) for axis, coefficient in op.index.data[dimension].terms if abs(coefficient) > 1]
-    return min(steps)[::-1] if steps else None
-
-
 def _work_axes(op: Operation) -> Axes | None:
     """The axes of what an operation works on: a reduction's operand, else its result."""
     if isinstance(op, ReductionOp | ScanOp):
@@ -414,12 +375,3 @@ def _home_step(value: SSAValue, home: tuple[str, Home], writes: bool) -> LoopSte
 def _ranges(around: Sequence[Operation]) -> Axes:
     """The loops among structural operations; those that are no ranges share one name."""
     return tuple(op.axis.data if isinstance(op, RangeOp) else WHILE for op in around if not isinstance(op, scf.IfOp))
-
-
-def range_axes(offset: SSAValue) -> Axes:
-    """The sequential loops whose position an offset is computed from."""
-    if isinstance(offset, BlockArgument):
-        loop = offset.block.parent_op()
-        return (loop.axis.data,) if isinstance(loop, RangeOp) and loop.position is offset else ()
-    operands = offset.owner.operands if isinstance(offset.owner, Operation) else ()
-    return tuple(dict.fromkeys(axis for operand in operands for axis in range_axes(operand)))

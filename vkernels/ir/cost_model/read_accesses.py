@@ -1,0 +1,61 @@
+"""Where elements of an access lie beside one another in memory, and along which axes."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from ..analysis.piecewise import breaks_of, is_pattern
+from ..dialect import AccessOp, RangeOp, axes_of
+from .loops import Axes
+
+MOST_APART = 4
+"""Elements between neighbouring lanes, up to which whole vectors are loaded."""
+
+
+def is_found(offset: SSAValue) -> bool:
+    """Whether positions have indices of their own: those of a tile that is not contiguous."""
+    return isinstance(offset.type, TensorType) and breaks_of(offset) is None and not is_pattern(offset)
+
+
+def apart_along(op: AccessOp, dimension: int) -> tuple[str, int] | None:
+    """The axis along which an access takes every second to fourth element, or repeats elements, and how many vectors it
+    loads for one."""
+    offset, terms = op.offset_of(dimension), op.index.data[dimension].terms
+    if offset is not None and axes_of(offset):
+        patterns = [each for each in op.offsets if axes_of(each) == axes_of(offset)]
+        return (axes_of(offset)[0], 1) if is_pattern(offset) and patterns == [offset] else None
+    return next(((axis, abs(factor)) for axis, factor in terms if 1 < abs(factor) <= MOST_APART), None)
+
+
+def run_along(op: AccessOp, dimension: int) -> str | None:
+    """The axis, or range, along which an access moves one element at a time through a dimension."""
+    offset = op.offset_of(dimension)
+    if offset is not None and axes_of(offset) and not is_found(offset):
+        contiguous = not op.index.data[dimension].terms and breaks_of(offset) is not None
+        return axes_of(offset)[0] if contiguous else None
+    found = axes_of(offset) if offset is not None and isinstance(offset.type, TensorType) else ()
+    units = [
+        axis for axis, coefficient in op.index.data[dimension].terms if abs(coefficient) == 1 and axis not in found
+    ]
+    if found:
+        return next(iter(units), None)
+    ranged = range_axes(offset) if offset is not None else ()
+    return next(iter((*units, *ranged)), None)
+
+
+def spread_along(op: AccessOp, dimension: int) -> tuple[str, int] | None:
+    """The axis along which an access skips fewest elements of a dimension, with its coefficient."""
+    if op.offset_of(dimension) is not None and isinstance(op.offset_of(dimension).type, TensorType):  # type: ignore[union-attr]
+        return None
+    steps = [(abs(coefficient), axis) for axis, coefficient in op.index.data[dimension].terms if abs(coefficient) > 1]
+    return min(steps)[::-1] if steps else None
+
+
+def range_axes(offset: SSAValue) -> Axes:
+    """The sequential loops whose position an offset is computed from."""
+    if isinstance(offset, BlockArgument):
+        loop = offset.block.parent_op()
+        return (loop.axis.data,) if isinstance(loop, RangeOp) and loop.position is offset else ()
+    operands = offset.owner.operands if isinstance(offset.owner, Operation) else ()
+    return tuple(dict.fromkeys(axis for operand in operands for axis in range_axes(operand)))
