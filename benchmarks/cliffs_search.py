@@ -130,7 +130,7 @@ class Search:
             setting = plan_grid(space, move).only(True)
         except PlanError:
             return None
-        shape = np.shape(setting.warps)
+        shape = setting.shape
         registers = np.broadcast_to(np.asarray(cpu_registers(setting, space.limits), dtype=float), shape).copy()
         registers[np.broadcast_to(cpu_unrolled(setting, space.limits) > MAX_UNROLLED_INSTRUCTIONS, shape)] = np.inf
         modelled = model_time(setting, space.limits, np.minimum(registers, 1e6), 0).seconds

@@ -15,9 +15,10 @@ kernel with its needs, the first time and again (the least of the rounds).
 from __future__ import annotations
 
 import json
+import math
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
 from time import perf_counter, thread_time
@@ -195,12 +196,8 @@ def random_plans(space: PlanSearchSpace, count: int, choose: random.Random) -> l
             setting = plan_grid(space, move).only(True)
         except Error:
             continue
-        row = choose.randrange(np.size(setting.warps))
-        one = replace(
-            setting, sizes={axis: np.atleast_1d(size[row]) for axis, size in setting.sizes.items()},
-            warps=np.atleast_1d(setting.warps[row]), stages=np.atleast_1d(1), shares=np.atleast_1d(setting.shares[row]),
-            resident=np.atleast_1d(setting.resident[row]),
-        )  # fmt: skip
+        number = math.prod(setting.shape)
+        one = setting.only(np.arange(number) == choose.randrange(number))
         if max(np.max(one.tile(step.axes)) for loop in one.loops for step in loop.steps) > LARGEST_BODY * 4:
             continue
         plans += [plan for plan in one.plans() if plan not in plans]
