@@ -30,12 +30,14 @@ class CoreRates:
 def cpu_rates(limits: Limits) -> CoreRates:
     """The rates of a CPU; where its limits have none (the defaults of `Limits`), those of a server core of 2022.
 
-    Measured on AMD Zen 4 with 2 cores: 183 GFLOP/s (docs/measurements); level 2 and 3 by STREAM-like sums of 256 KiB
-    and 8 MiB a core; memory by layer normalisation of 100 MB, 29 to 36 GB/s on one core, a few more on two.
+    Measured on AMD Zen 4 with 2 cores: 183 GFLOP/s (docs/measurements), which is one multiply-add a cycle on registers
+    of 64 bytes; of 32 bytes or less two, as on all server cores since 2014. Level 2 and 3 by STREAM-like sums of 256
+    KiB and 8 MiB a core; memory by layer normalisation of 100 MB, 29 to 36 GB/s on one core, a few more on two.
     """
     cores = limits.multiprocessors
     if limits.clock <= 1e9:
-        return CoreRates(3.5e9, 1.0, 130e9 * cores, 60e9 * cores, 20e9 + 10e9 * min(cores, 24))
+        vectors = 1.0 if limits.register_bytes > 32 else 2.0
+        return CoreRates(3.5e9, vectors, 130e9 * cores, 60e9 * cores, 20e9 + 10e9 * min(cores, 24))
     lanes = limits.register_bytes / 4
     vectors = limits.multiply_adds.get("float32", limits.clock * cores * lanes) / (limits.clock * cores * lanes)
     return CoreRates(
@@ -125,7 +127,9 @@ def cpu_times(at: PlanBatch, limits: Limits, registers: Numbers) -> ModeledTimes
     uneven = np.ceil(at.threads_of_work / cores) * cores / at.threads_of_work
     cycles = _all_cycles(at, limits, rates, registers)
     traffic = CacheTraffic(at, on_chip_counts=True, resident=busy)
-    cycles = cycles + cycles_of_rows(at) + np.where(traffic.distinct() > limits.shared, cycles_of_far_lines(at), 0)
+    beyond = traffic.missed_by_step(limits.shared * OWN, LINE, GRADUAL)
+    far = np.where(traffic.distinct() > limits.shared, cycles_of_far_lines(at), 0)
+    cycles = cycles + cycles_of_rows(at, beyond) + far
     into_1, out_1 = traffic.missed(CPU_LEVEL_1 * 0.75, LINE)
     into_2, out_2 = traffic.missed(limits.shared * OWN, LINE, gradual=GRADUAL)
     into_3, out_3 = traffic.missed(limits.cache * LAST_CACHE_SHARE, LINE, users=busy, gradual=GRADUAL)
@@ -209,6 +213,7 @@ _RATIOS = -np.log1p(-_LOSSES) / _LOSSES
 
 def _loop_cycles(loop: Loop, at: PlanBatch, limits: Limits, rates: CoreRates, registers: Numbers) -> Numbers:
     spilled = np.maximum(cpu_spills(loop, at, limits), registers - limits.registers)
+    part = np.maximum(0, 1 - limits.registers / np.maximum(1, registers))  # of what plans that do not fit compute with
     width, at = max(1, limits.register_bytes // loop.element_bytes), at.within(loop)
     runs = at.programs * at.all_trips(loop.ranges)
     arithmetic: Numbers = 0.0
@@ -245,7 +250,7 @@ def _loop_cycles(loop: Loop, at: PlanBatch, limits: Limits, rates: CoreRates, re
         hops = hops + SPILL_ACCESSES * np.maximum(0, masks - MASKS)
     iterations = at.all_trips(loop.axes)
     wide = 2 if limits.register_bytes > 32 else 1
-    spills = SPILL_ACCESSES * spilled * iterations
+    spills = SPILL_ACCESSES * np.maximum(spilled * iterations, part * arithmetic)
     ports = np.maximum(arithmetic / rates.vectors, (loads + spills) * wide / LOADS)
     ports = np.maximum(ports, stores * wide)
     chained = LATENCY * iterations * _one_after_another(loop, at)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -21,12 +22,16 @@ LOST = 0.5
 MOST_LOST = 12.0
 
 
-def cycles_of_rows(at: PlanBatch) -> Numbers:
+def cycles_of_rows(at: PlanBatch, beyond: Mapping[tuple[int, int], Numbers]) -> Numbers:
     """Cycles lost on rows that are read side by side: to start them, but no more than if none of their lines were
-    prefetched, and where there are more than prefetchers follow."""
+    prefetched, and where there are more than prefetchers follow.
+
+    `beyond`: bytes that each touch moves from beyond level 2, by the number of its loop and its step's identity: what
+    is nearer needs no prefetching.
+    """
     cycles: Numbers = 0.0
     met: set[str] = set()
-    for loop in at.loops:
+    for number, loop in enumerate(at.loops):
         streams: Numbers = 0
         lines: Numbers = 0
         for step in loop.steps:
@@ -38,10 +43,11 @@ def cycles_of_rows(at: PlanBatch) -> Numbers:
             often = often * at.all_trips(axis for axis in executed(loop, step) if axis != touch.run)
             streams = streams + rows
             row = max(1, at.extents.get(touch.run, 1)) * touch.element_bytes / LINE
-            lines = lines + often * rows * row
+            begun = np.minimum(often * rows, beyond[number, id(step)] / (row * LINE))
+            lines = lines + begun * row
             if touch.place not in met:
                 restart = min(RESTART, UNPREFETCHED_LINE * row)
-                cycles = cycles + np.where(rows > 1, often * rows * restart, 0)
+                cycles = cycles + np.where(rows > 1, begun * restart, 0)
             met.add(touch.place)
         cycles = cycles + lines * clipped((streams - STREAMS) * LOST, 0, MOST_LOST)
     return cycles + _beside(at)

@@ -126,6 +126,11 @@ class CacheTraffic:
             (touch for _, _, touch in self.touches), self._missed(capacity, line, users, gradual), strict=True
         )
 
+    def missed_by_step(self, capacity: Numbers, line: int, gradual: float) -> dict[tuple[int, int], Numbers]:
+        """The bytes that each touch moves from beyond a cache, by the number of its loop and its step's identity."""
+        rows = self._missed(capacity, line, 1, gradual)
+        return {(number, id(step)): row for (number, step, _), row in zip(self.touches, rows, strict=True)}
+
     def _missed(self, capacity: Numbers, line: int, users: Numbers, gradual: float) -> Table:
         """Bytes of every touch, a row each."""
         tables = self._tables
