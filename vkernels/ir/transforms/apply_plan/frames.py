@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from functools import reduce
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import LocationAttr, StringAttr, UnknownLoc, i1, i64
+from xdsl.dialects.builtin import LocationAttr, StringAttr, UnknownLoc, i1, i32, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from ...dialect import BelowOp, BroadcastOp, ReloadOp, SpillOp, arith, axes_of, element_of, sizes_of, tile_type
+from ...dialect import BelowOp, BroadcastOp, MaxOp, ReloadOp, SpillOp, arith, axes_of, element_of, sizes_of, tile_type
 from ...dialect.combining import combining, constant, kind_of
 
 UNKNOWN_LOCATION = UnknownLoc()
@@ -208,6 +208,16 @@ def below(frame: LoopFrame, axis: str, size: int, like: Attribute) -> SSAValue |
 
 def select(frame: LoopFrame, mask: SSAValue, one: SSAValue, other: SSAValue) -> SSAValue:
     return frame.make(arith.SelectOp, mask, one, other, type_=one.type)
+
+
+def is_anywhere(frame: LoopFrame, mask: SSAValue) -> SSAValue:
+    """Whether a mask holds anywhere: a scalar."""
+    if axes := axes_of(mask):
+        mask = frame.make(arith.ExtUIOp, mask, type_=tile_type(i32, axes, sizes_of(mask).values()))
+        for axis in axes:
+            mask = frame.add(MaxOp(mask, axis))
+        mask = frame.add(arith.CmpiOp(mask, frame.add(constant(i32, 0)), "ne"))
+    return mask
 
 
 def put_aside(frame: LoopFrame, tiles: Sequence[SSAValue]) -> Callable[[], list[SSAValue]]:

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
-from xdsl.dialects.builtin import i32
 from xdsl.ir import Operation, SSAValue
 
 from ...analysis.masks.conditions import All, Any, Condition, Holds
 from ...analysis.schedule.reach import Reach
 from ...analysis.schedule.reach import check_guards as check_reaches
-from ...dialect import MaxOp, arith, axes_of, sizes_of, tile_type
+from ...dialect import arith
 from ...dialect.combining import constant
 from .access import excess_mask, value_in
-from .frames import LoopFrame, both, broadcast
+from .frames import LoopFrame, both, broadcast, is_anywhere
 from .mapping_state import MappingState
 from .planned_kernel import PlannedKernel
 
@@ -54,10 +53,5 @@ def _any(state: MappingState, frame: LoopFrame, condition: Holds) -> SSAValue:
         if not condition.is_true:
             made = frame.make(arith.XOrIOp, made, broadcast(frame, frame.add(constant(made.type, 1)), made.type))
         made = both(frame, [made, excess_mask(state, frame, made.type)]) or made
-        if axes := axes_of(made):
-            made = frame.make(arith.ExtUIOp, made, type_=tile_type(i32, axes, sizes_of(made).values()))
-            for axis in axes:
-                made = frame.add(MaxOp(made, axis))
-            made = frame.add(arith.CmpiOp(made, frame.add(constant(i32, 0)), "ne"))
-        frame.cache[key] = made
+        frame.cache[key] = is_anywhere(frame, made)
     return frame.cache[key]

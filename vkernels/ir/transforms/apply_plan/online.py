@@ -22,9 +22,9 @@ from ...dialect import DotOp, MaxOp, SumOp, arith, axes_of, element_of, sizes_of
 from ..block_sums.paths import RESCALED_ATTRIBUTE
 from .access import value_in
 from .emit import zeroed
-from .frames import LoopFrame, below, broadcast, broadcast_mask, filled, joined, masked, put_aside, select
+from .frames import LoopFrame, below, broadcast, broadcast_mask, filled, is_anywhere, joined, masked, put_aside, select
 from .mapping_state import MappingState
-from .online_homes import Change, HomedDot, OverChunks, is_anywhere, only_where
+from .online_homes import Change, HomedDot, OverChunks, only_where
 
 _INFINITY = float("inf")
 

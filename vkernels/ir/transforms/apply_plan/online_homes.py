@@ -13,13 +13,12 @@ from functools import cached_property
 
 from xdsl.builder import Builder
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import i64
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from ...analysis.block_lengths import chunks_a_block, sums_of_blocks
 from ...analysis.schedule.nests import label_of
-from ...dialect import DotOp, MaxOp, arith, axes_of, element_of, sizes_of, tile_type
+from ...dialect import DotOp, arith, element_of
 from ..block_sums.blocks import compensated
 from ..block_sums.paths import most_of
 from .frames import LoopFrame, broadcast, filled
@@ -151,17 +150,6 @@ class HomedDot:
         return self.dot.result if part is self._parts[0] else None
 
 
-def is_anywhere(frame: LoopFrame, mask: SSAValue) -> SSAValue:
-    """Whether a mask holds anywhere."""
-    if axes := axes_of(mask):
-        wide = tile_type(i64, axes, sizes_of(mask).values())
-        mask = frame.make(arith.ExtUIOp, mask, type_=wide)
-        for axis in axes:
-            mask = frame.add(MaxOp(mask, axis))
-        mask = frame.add(arith.CmpiOp(mask, frame.number(0), "ne"))
-    return mask
-
-
 def only_where(
     frame: LoopFrame, condition: SSAValue, inside: LoopFrame, made: SSAValue, otherwise: SSAValue
 ) -> SSAValue:
@@ -171,4 +159,4 @@ def only_where(
     return frame.add(scf.IfOp(condition, [made.type], Region(inside.block), Region(other)))
 
 
-__all__ = ["Change", "HomedDot", "OverChunks", "is_anywhere", "only_where"]
+__all__ = ["Change", "HomedDot", "OverChunks", "only_where"]
