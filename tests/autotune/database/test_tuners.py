@@ -53,7 +53,7 @@ def test_a_tuner_that_is_killed_ten_times_measures_nothing_twice_but_what_was_in
     seed = random.randrange(1 << 32)
     print("seed", seed)
     chance = random.Random(seed)
-    in_flight, done = 0, []
+    lost, done = [], []
     for number in range(KILLS):
         log = tmp_path / f"log{number}"
         log.touch()
@@ -65,15 +65,15 @@ def test_a_tuner_that_is_killed_ten_times_measures_nothing_twice_but_what_was_in
         process.join(LIMIT)
         plans, kept = measured(log.read_text().splitlines()), plans_in(url)
         assert all(plan in kept for plan in plans[:-1])
-        in_flight += bool(plans) and plans[-1] not in kept
+        lost += [plan for plan in plans[-1:] if plan not in kept]
         done += plans
     log = tmp_path / "last"
     run(url, 0, TRIALS, str(log))
     done += measured(log.read_text().splitlines())
     kept = plans_in(url)
     assert len(kept) >= TRIALS
-    assert all(plan in kept for plan in done)
-    assert len(done) == len(kept) + in_flight
+    assert all(plan in kept or plan in lost for plan in done)  # the search need not come to what was lost again
+    assert len(done) == len(kept) + len(lost)
 
 
 def _wait_for_one(log: Path, process: multiprocessing.process.BaseProcess) -> None:
