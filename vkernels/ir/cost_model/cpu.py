@@ -31,7 +31,7 @@ def cpu_rates(limits: Limits) -> CoreRates:
     """The rates of a CPU; where its limits have none (the defaults of `Limits`), those of a server core of 2022.
 
     Measured on AMD Zen 4 with 2 cores: 183 GFLOP/s (docs/measurements), which is one multiply-add a cycle on registers
-    of 64 bytes; of 32 bytes or less two, as on all server cores since 2014. Level 2 and 3 by STREAM-like sums of 256
+    of 64 bytes; of 32 bytes or less two, as on most server cores. Level 2 and 3 by STREAM-like sums of 256
     KiB and 8 MiB a core; memory by layer normalisation of 100 MB, 29 to 36 GB/s on one core, a few more on two.
     """
     cores = limits.multiprocessors

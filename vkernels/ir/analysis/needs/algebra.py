@@ -339,11 +339,8 @@ def of_arrays(code: CodeType) -> Function:
     def of_all(of_numbers: Callable[..., Any], of_two: Callable[..., Any]) -> Callable[..., Any]:
         def found(*values: Any) -> Any:
             arrays = [value for value in values if type(value) is np.ndarray]
-            if not arrays:
-                return of_numbers(values)
-            if len(arrays) < len(values):
-                arrays.append(of_numbers(value for value in values if type(value) is not np.ndarray))
-            return reduce(of_two, arrays)
+            numbers = [value for value in values if type(value) is not np.ndarray]
+            return reduce(of_two, [*arrays, of_numbers(numbers)] if numbers else arrays)
 
         return found
 

@@ -22,9 +22,21 @@ from ...dialect import DotOp, MaxOp, SumOp, arith, axes_of, element_of, sizes_of
 from ..block_sums.paths import RESCALED_ATTRIBUTE
 from .access import value_in
 from .emit import zeroed
-from .frames import LoopFrame, below, broadcast, broadcast_mask, filled, is_anywhere, joined, masked, put_aside, select
+from .frames import (
+    LoopFrame,
+    below,
+    broadcast,
+    broadcast_mask,
+    conditional,
+    filled,
+    is_anywhere,
+    joined,
+    masked,
+    put_aside,
+    select,
+)
 from .mapping_state import MappingState
-from .online_homes import Change, HomedDot, OverChunks, only_where
+from .online_homes import Change, HomedDot, OverChunks
 
 _INFINITY = float("inf")
 
@@ -176,7 +188,7 @@ class OnlineSums:
         scale = scale if is_single else select(inside, is_higher, scale, one)
         for homed in self._homed:
             homed.rescale(inside, scale)
-        return only_where(frame, is_anywhere(frame, is_higher), inside, scale, one)
+        return conditional(frame, is_anywhere(frame, is_higher), inside, [scale], [one])[0]
 
     def _path(self, frame: LoopFrame, tile: SSAValue, level: SSAValue) -> dict[SSAValue, SSAValue]:
         """The values from the differences to the operands of the sums, relative to the base."""

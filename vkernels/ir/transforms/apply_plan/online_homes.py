@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from xdsl.builder import Builder
-from xdsl.dialects import scf
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Block, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from ...analysis.block_lengths import chunks_a_block, sums_of_blocks
@@ -21,7 +20,7 @@ from ...analysis.schedule.nests import label_of
 from ...dialect import DotOp, arith, element_of
 from ..block_sums.blocks import compensated
 from ..block_sums.paths import most_of
-from .frames import LoopFrame, broadcast, filled
+from .frames import LoopFrame, broadcast, conditional, filled
 from .homes import home_axes, load_chunk, make_memory, memory_of, store_chunk
 from .mapping_state import MappingState
 
@@ -120,14 +119,12 @@ class HomedDot:
             self._store(inner, home, filled(inner, block.type, 0))
 
         self.over_chunks(inside, self._axes, (), add)
-        inside.block.add_op(scf.YieldOp.create())
-        frame.block.add_op(scf.IfOp.create(operands=[is_last], regions=[Region(inside.block), Region()]))
+        conditional(frame, is_last, inside, [], [])
 
     @property
     def _axes(self) -> list[str]:
         chunked = self.state.analysis.chunks_of_value(self.dot.result)
-        lanes = self.state.plan.lanes
-        return sorted((name for name in self.state.axes if name in chunked), key=lambda name: name == lanes)
+        return [axis for axis in home_axes(self.state, self.dot.result) if axis in chunked]
 
     def _replace(self, frame: LoopFrame, part: SSAValue, change: Change | None, roots: Sequence[SSAValue] = ()) -> None:
         """Replace every chunk in memory by what `change` makes of it; None: by 0."""
@@ -150,13 +147,4 @@ class HomedDot:
         return self.dot.result if part is self._parts[0] else None
 
 
-def only_where(
-    frame: LoopFrame, condition: SSAValue, inside: LoopFrame, made: SSAValue, otherwise: SSAValue
-) -> SSAValue:
-    """What a complete inner frame makes where a condition holds, else another value."""
-    inside.block.add_op(scf.YieldOp(made))
-    other = Block([scf.YieldOp(otherwise)])
-    return frame.add(scf.IfOp(condition, [made.type], Region(inside.block), Region(other)))
-
-
-__all__ = ["Change", "HomedDot", "OverChunks", "only_where"]
+__all__ = ["Change", "HomedDot", "OverChunks"]
