@@ -69,8 +69,8 @@ def test_the_first_shapes_are_exact_and_then_only_sizes_that_changed_have_classe
     history = SizeHistory(on_gpu=False, exact_shapes=2)
     assert history.class_of({"M": 5, "N": 100}, never) is EXACT
     assert history.class_of({"M": 7, "N": 100}, never) is EXACT
-    assert dict(history.class_of({"M": 40, "N": 100}, never).most) == {"M": 64}
-    assert dict(history.class_of({"M": 41, "N": 90}, never).most) == {"M": 64, "N": 96}
+    assert dict(history.class_of({"M": 40, "N": 100}, never).most) == {"M": 48}
+    assert dict(history.class_of({"M": 41, "N": 90}, never).most) == {"M": 48, "N": 96}
     assert history.class_of({"M": 5, "N": 100}, never) is EXACT, "as before"
     assert dict(history.class_of({"M": 1, "N": 90}, never).most) == {"N": 96}, "one row takes other ways"
     assert history.class_of({"M": 0, "N": 1}, never) is EXACT

@@ -60,7 +60,7 @@ EXACT = SizeClass()
 Level = tuple[tuple[int, ...], int]
 """The largest sizes of the first classes, and how many times as large those of further classes are, each."""
 
-LEVELS_ON_CPU: tuple[Level, ...] = (((16, 32, 64, 96, 128, 1024), 4), ((64,), 64), ((4096,), 4096))
+LEVELS_ON_CPU: tuple[Level, ...] = (((16, 32, 48, 64, 96, 128, 1024), 4), ((64,), 64), ((4096,), 4096))
 """From fine to coarse. Short axes are held in vector registers, each of which counts; long ones run in chunks."""
 
 LEVELS_ON_GPU: tuple[Level, ...] = (((64,), 4), ((64,), 64), ((4096,), 4096))
