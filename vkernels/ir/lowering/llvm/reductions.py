@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...dialect import DotOp, ReductionOp, ScanOp
@@ -10,7 +11,11 @@ from ..common import unsupported
 from .elementwise import extremum
 from .emit import LlvmEmitter, vector
 from .state import LlvmState
-from .tiles import RegisterTile
+from .tiles import RegisterLayout, RegisterTile
+
+VECTORS_TOGETHER = 8
+"""Vectors of an operand that a dot multiplies with one row of the other before it goes on to the next row. One position
+at a time, the addresses of all rows would be alive at once: LLVM then loads elements early, and spills them."""
 
 _FLOAT = {"sum": "addf", "product": "mulf"}
 _INTEGER = {"sum": "addi", "product": "muli", "max": "maxsi", "min": "minsi", "maxui": "maxui", "minui": "minui"}
@@ -109,13 +114,23 @@ def lower_dot(state: LlvmState, operation: DotOp) -> None:
     if axis == state.lanes.axis:
         names = _dot_lanes(state, left, right, total)
     else:
-        names = list(total.names)
-        for position in range(left.layout.size_of(axis)):
-            for number, register in enumerate(total.layout.registers()):
-                at = register._replace(positions={**register.positions, axis: position})
-                a, b = left.spread(state.emit, at), right.spread(state.emit, at)
-                names[number] = _multiply_add(state, a, b, names[number], total.element, register.width)
+        names, registers = list(total.names), list(total.layout.registers())
+        for number, position in _in_turn(total.layout, left.layout.size_of(axis)):
+            register = registers[number]
+            at = register._replace(positions={**register.positions, axis: position})
+            a, b = left.spread(state.emit, at), right.spread(state.emit, at)
+            names[number] = _multiply_add(state, a, b, names[number], total.element, register.width)
     state.define(operation.result, names)
+
+
+def _in_turn(layout: RegisterLayout, size: int) -> Iterator[tuple[int, int]]:
+    """Each register of a dot's sums with each of `size` contracted positions, in the order of the multiply-adds."""
+    pieces = len(layout.pieces)
+    together = max(1, VECTORS_TOGETHER // pieces)
+    for first in range(0, size, together):
+        for row in range(0, len(layout.widths()), pieces):
+            for position in range(first, min(first + together, size)):
+                yield from ((row + piece, position) for piece in range(pieces))
 
 
 def _dot_lanes(state: LlvmState, left: RegisterTile, right: RegisterTile, total: RegisterTile) -> list[str]:
