@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 import vkernels.language as vk
 from vkernels.ir.facts import Facts
 from vkernels.ir.interpret import interpret
-from vkernels.ir.plan import Plan
+from vkernels.ir.plan import Home, Plan
 from vkernels.ir.transforms.apply_plan import apply_plan
 from vkernels.ir.transforms.verify_mapped import verify_mapped
 from vkernels.ir.transforms.version_chunks import version_chunks
@@ -80,6 +80,14 @@ def sums(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M"], by: int):
     i = vk.tile("M")
     j = vk.whole("N")
     out[i] = vk.sum(x[i, (j - by) % vk.size("N")] * x[i, j], axis=j)
+
+
+@vk.kernel
+def shares(x: Float[vk.Tensor, "M"], y: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M N"]):
+    i = vk.tile("M")
+    j = vk.whole("N")
+    scaled = x[vk.size("M") - 1 - i] * y[i, j]
+    out[i, j] = scaled - vk.max(scaled, axis=j)
 
 
 def places(form: str, n: int, by: int, k: int) -> NDArray[np.int64]:
@@ -154,6 +162,19 @@ def test_stores_and_sums_are_as_written(kernel: Kernel, turn: int) -> None:
     run_three_ways(module, arguments, {"M": m, "N": n}, plan, Facts(distinct=True), tolerance=0)
     interpret(_versions(module, plan), arguments)
     np.testing.assert_array_equal(out, rolled if kernel is stores else (rolled * x).sum(1))
+
+
+@pytest.mark.parametrize("tile", [1, 4])
+def test_memory_of_a_launch_stays_at_its_top(tile: int) -> None:
+    numbers = np.random.default_rng(fresh_seed())
+    m, n, _, _ = drawn(numbers)
+    x, y = (numbers.integers(-9, 10, shape).astype(np.float32) for shape in ((m,), (m, n)))
+    arguments = {"x": x, "y": y, "out": np.full((m, n), 7, np.float32)}
+    plan = Plan({"i": tile}, {"j": 4}, homes={"scaled": Home.MEMORY}, lanes="i")
+    run_three_ways(module_of(shares), arguments, {"M": m, "N": n}, plan, Facts(distinct=True), tolerance=0)
+    interpret(_versions(module_of(shares), plan), arguments)
+    scaled = x[::-1, None] * y
+    np.testing.assert_array_equal(arguments["out"], scaled - scaled.max(1, keepdims=True))
 
 
 @pytest.mark.parametrize("by", [2**63 - 1, -(2**63), 2**62 + 3])

@@ -10,7 +10,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator, is_side_effect_free
 
-from ...dialect import AccessOp, MappedOp
+from ...dialect import AccessOp, BufferOp, MappedOp, ScratchOp
 from ...dialect.blocks import terminator
 from .accesses import piecewise_access
 from .candidate import Candidate, Version
@@ -33,6 +33,7 @@ def version_block(block: Block, lanes: str, mapped: MappedOp) -> None:
     ops = [op for op in list(block.ops)[start:] if not op.has_trait(IsTerminator)]
     if not accesses or sum(1 for op in ops for _ in op.walk()) > MOST_OPERATIONS:
         return
+    ops = _without_memory(ops)
     scalars = Scalars(InsertPoint.before(ops[0]))
     versions = [version for each in accesses if (version := each.version(scalars)) is not None]
     straight: Truth = bool(versions)
@@ -42,6 +43,16 @@ def version_block(block: Block, lanes: str, mapped: MappedOp) -> None:
         valid = scalars.both(valid, True if each.split is None else each.split)
     if straight is not False:
         _Versions(ops, scalars).make(versions, straight, valid)
+
+
+def _without_memory(ops: Sequence[Operation]) -> list[Operation]:
+    """Move scratchpads and swap space to before the others, and return those: memory belongs at the launch's top."""
+    rest = [op for op in ops if not isinstance(op, ScratchOp | BufferOp)]
+    for op in ops:
+        if isinstance(op, ScratchOp | BufferOp):
+            op.detach()  # type: ignore[no-untyped-call]
+            Rewriter.insert_op(op, InsertPoint.before(rest[0]))
+    return rest
 
 
 def _candidate(op: Operation, lanes: str, mapped: MappedOp) -> Candidate | None:
