@@ -69,6 +69,7 @@ def drawn_as_written(recipe: Recipe, kernel: Kernel, computed: tuple[str, ...], 
     terms = prod(sorted((max(1, n) for n in sizes.values()), reverse=True)[:2])
     arrays = [numbers(value) for value in arguments.values() if isinstance(value, np.ndarray)]
     largest = max(map(_largest, arrays), default=0.0)  # what is left of it is as wrong as it is
+    largest += recipe.cancels(arguments)
     allowed = {
         name: (16 + 4 * terms**0.5) * (_largest(change) / NUDGE + _finite(np.abs(exact[name])) + largest)
         for name, change in moved.items()

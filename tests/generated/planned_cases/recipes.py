@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -24,7 +26,8 @@ class Recipe:
 
     `least`, `most`: of sizes. `given`: makes those that are not plain random floats, from the sizes drawn, which it may
     change. `constants`: from which values to choose. `special`: tensors that may hold infinities and NaN. `inner`:
-    values inside are rounded to the dtype.
+    values inside are rounded to the dtype. `cancels`: how large the numbers are, of some arguments, that may cancel out
+    inside: moving the arguments does not show it where they always do.
     """
 
     least: Mapping[str, int] = field(default_factory=dict)
@@ -33,6 +36,7 @@ class Recipe:
     constants: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     special: tuple[str, ...] = ()
     inner: bool = False
+    cancels: Callable[[Given], float] = lambda given: 0.0
 
 
 def _targets(d: Draw, sizes: dict[str, int]) -> Given:
@@ -44,6 +48,15 @@ def _targets(d: Draw, sizes: dict[str, int]) -> Given:
 
 def _eps(d: Draw, sizes: dict[str, int]) -> Given:
     return {"eps": d.choose.choice([1e-5, 1e-3])}
+
+
+def _lone_changes(given: Given, *, first: int) -> float:
+    """Where only one element, of axes from `first` on, is normalised: its change, whose mean is subtracted, times the
+    largest factor of the norm."""
+    if prod(given["x"].shape[first:]) != 1:
+        return 0.0
+    changes = (np.abs(numbers(given[name])).max(initial=0.0) for name in ("grad", "weight"))
+    return float(prod(changes)) / float(given["eps"]) ** 0.5
 
 
 def _parts_of_rows(d: Draw, sizes: dict[str, int]) -> Given:
@@ -210,11 +223,11 @@ RECIPES: Mapping[str, Recipe] = {
     "cross_entropy_rows": Recipe(least={"V": 1}, given=_targets),
     "cross_entropy_gradient": Recipe(least={"V": 1}, given=_targets),
     "add_up": Recipe(given=_targets, constants={"mean": (True, False)}),
-    "layer_norm_gradient": Recipe(most={"P": 5}, given=_parts_of_rows),
+    "layer_norm_gradient": Recipe(most={"P": 5}, given=_parts_of_rows, cancels=partial(_lone_changes, first=1)),
     "rms_norm_rows": Recipe(given=_eps),
     "rms_norm_gradient": Recipe(most={"P": 5}, given=_parts_of_rows),
     "group_norm_groups": Recipe(most={"B": 3, "G": 3}, given=_eps),
-    "group_norm_gradient": Recipe(most={"B": 3, "G": 3}, given=_eps),
+    "group_norm_gradient": Recipe(most={"B": 3, "G": 3}, given=_eps, cancels=partial(_lone_changes, first=2)),
     "group_norm_parameter_gradients": Recipe(most={"G": 3, "C": 8}),
     "activate_elements": Recipe(constants={"activation": ACTIVATIONS}),
     "activation_gradient": Recipe(constants={"activation": ACTIVATIONS}),
