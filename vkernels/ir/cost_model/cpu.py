@@ -371,19 +371,21 @@ def _across(axes: tuple[str, ...], reduced: str, at: PlanBatch, width: int) -> N
 
 
 def _hops(step: LoopStep, loop: Loop, at: PlanBatch) -> Numbers:
-    """Cycles lost where each iteration of the innermost loop begins rows far from those of the last iteration."""
-    touch = step.touch
-    packs = at.choices.packs
+    """Cycles lost where each iteration of the innermost loop begins rows far from those of the last iteration, or each
+    program writes other rows than the program before."""
+    touch, packs = step.touch, at.choices.packs
     if touch is None or touch.home is not None or touch.run is None or len(touch.axes) < 2 or touch.place in packs:
         return 0.0
     inner = (*loop.axes, *step.ranges)
+    is_once = not inner and touch.writes
+    inner = at.choices.order[-1:] if is_once else inner
     if not inner or inner[-1] == touch.run or inner[-1] not in touch.axes or touch.run in at.choices.held:
         return 0.0
     stride = max(1, at.extents.get(touch.run, 1)) * touch.element_bytes
     if stride < PAGE // 2:
         return 0.0
     rows = at.tile(axis for axis in touch.axes if axis not in (touch.run, inner[-1]))
-    if at.extents.get(inner[-1], 1) * min(1, stride // PAGE) > PAGES:  # else an iteration's are waited for together
+    if is_once or at.extents.get(inner[-1], 1) * min(1, stride // PAGE) > PAGES:  # else waited for together
         rows = rows * at.size(inner[-1])
     length = at.size(touch.run) * touch.element_bytes
     panel = max(1, at.extents.get(inner[-1], 1)) * np.maximum(LINE, length)

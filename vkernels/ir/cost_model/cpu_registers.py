@@ -77,11 +77,17 @@ def _taken(loop: Loop, at: PlanBatch, limits: Limits) -> Numbers:
 
 
 def _slots_of(tiles: tuple[LiveTile, ...], at: PlanBatch, limits: Limits) -> Numbers:
-    return sum(
-        1 if alive.into_dot and at.choices.lanes not in alive.axes
-        else slots(alive.axes, at, _lanes(max(4, alive.element_bytes), limits))
-        for alive in tiles
-    )  # fmt: skip
+    return sum(_slots_of_tile(alive, at, limits) for alive in tiles)
+
+
+def _slots_of_tile(alive: LiveTile, at: PlanBatch, limits: Limits) -> Numbers:
+    """Registers of a tile; of what is loaded for dots, those of one contracted position: others are loaded later."""
+    lanes, axes = at.choices.lanes, alive.axes
+    if alive.into_dot and lanes not in axes:
+        return 1
+    if alive.loaded_along is not None and alive.loaded_along != lanes:
+        axes = tuple(axis for axis in axes if axis != alive.loaded_along)
+    return slots(axes, at, _lanes(max(4, alive.element_bytes), limits))
 
 
 def cpu_unrolled(at: PlanBatch, limits: Limits) -> Numbers:
