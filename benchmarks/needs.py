@@ -19,7 +19,7 @@ import typer
 from needs_judge import judged, table
 from needs_plans import console, plans_of, subject_of
 
-from vkernels.compiler.backends.resources import amd, nvidia
+from vkernels.compiler.backends.resources import read_taken
 from vkernels.compiler.backends.triton_adapter import Binary, GpuOptions
 from vkernels.compiler.workers.compile_cached import compile_cached
 from vkernels.compiler.workers.compile_pool import CompilePool
@@ -102,14 +102,9 @@ def _compiled(
 
 def taken(binary: Binary) -> dict[str, int]:
     """Registers and stack bytes a thread, shared bytes a program, as the binary's own tables say."""
-    if binary.architecture.startswith("sm_"):
-        facts = nvidia.facts_of(binary.code, binary.name, binary.architecture)
-        registers, stack, static = facts.registers, facts.stack, facts.static_shared
-    else:
-        table = amd.table_of(binary.assembly, binary.name)
-        registers, stack, static = table.vector_registers, table.stack, table.static_shared
+    found = read_taken(binary)
     return {
-        "registers": registers, "stack": stack, "shared": static + binary.shared, "threads": binary.threads,
+        "registers": found.use.registers, "stack": found.stack, "shared": found.use.shared, "threads": binary.threads,
         "tensor_memory": binary.tensor_memory,
     }  # fmt: skip
 
