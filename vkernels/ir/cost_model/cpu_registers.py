@@ -35,7 +35,7 @@ def cpu_registers(at: PlanBatch, limits: Limits, everywhere: bool = False) -> Nu
 
 def loop_registers(loop: Loop, at: PlanBatch, limits: Limits) -> Numbers:
     """The same of one loop, whichever it is."""
-    found = at.terms.loops
+    found, loop = at.terms.loops, at.alike(loop)
     key = "registers", loop, at.choices.lanes
     if key not in found:
         found[key] = _registers_of(loop, at, limits)
@@ -88,11 +88,14 @@ def cpu_unrolled(at: PlanBatch, limits: Limits) -> Numbers:
     """Instructions that the longest loop's body is unrolled into."""
     found = at.terms.loops
     longest: Numbers = 0
-    for loop in at.loops:
+    for loop in map(at.alike, at.loops):
         key = "unrolled", loop, at.choices.lanes
         if key not in found:
             width = _lanes(loop.element_bytes, limits)
-            found[key] = sum(slots(step.axes, at, width) * max(1, step.operations) for step in loop.steps)
+            found[key] = sum(
+                slots(step.axes, at, width) * max(1, step.operations) * times
+                for step, times in zip(loop.steps, loop.times, strict=True)
+            )
         longest = np.maximum(longest, found[key])
     return longest
 
@@ -107,7 +110,7 @@ def slots(axes: tuple[str, ...], at: PlanBatch, width: int) -> Numbers:
         return at.tile(axes)
     lanes = at.choices.lanes
     assert lanes is not None
-    key = (*axes, lanes, f"by {width}")
+    key = axes, lanes, width
     found = at.terms.slots.get(key)
     if found is None:
         along = at.size(lanes)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from .loops import executed
 from .plan_batch import Numbers, PlanBatch, clipped
-from .traffic import executed
 
 LINE = 64
 UNPREFETCHED_LINE = 18.0
