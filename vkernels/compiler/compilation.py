@@ -29,6 +29,7 @@ from .tuned_constants import tuned_constants
 if TYPE_CHECKING:
     from vkernels.ir.disk_cache import DiskCache
 
+    from .background_calibration import BackgroundCalibration
     from .compile_gpu import Lowering
     from .counters import CompileCounters
     from .gpu_binaries import BinaryCompiler
@@ -50,6 +51,7 @@ class SessionLike(Protocol):
     log_once: LogOnce
     tuned_plans: TunedPlans
     exact_shapes: int
+    calibration: BackgroundCalibration
 
     @property
     def plan_cache(self) -> PlanCache: ...

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from .core_costs import CoreCosts, default_core_costs
 from .occupancy import AmdSizes, NvidiaSizes
 
 
@@ -26,7 +27,8 @@ class Limits:
     `cache_bandwidth` of the last cache, `shared_bandwidth` of what `shared` is. Multiply-adds a second by dtype
     (`float32`, `tf32`, `float8`, …): `multiply_adds`, and `tensor_multiply_adds` of tensor cores, accumulating in
     float32 (int8: int32); a dtype that is not there has none. `launch_seconds`: what one launch costs before and after
-    its work. The defaults are of no device: they only let a model of time work with sizes alone.
+    its work. `core`: what a CPU's core costs, where that is known. The defaults are of no device: they only let a model
+    of time work with sizes alone.
     """
 
     registers: int
@@ -50,6 +52,12 @@ class Limits:
     )
     tensor_multiply_adds: Mapping[str, float] = field(default_factory=dict, hash=False)
     launch_seconds: float = 1e-5
+    core: CoreCosts | None = None
+
+    @property
+    def core_costs(self) -> CoreCosts:
+        """What a CPU's core costs: as known, or as most do."""
+        return self.core or default_core_costs(self.register_bytes)
 
 
 def limits_from(plain: Mapping[str, Any]) -> Limits:
@@ -59,4 +67,6 @@ def limits_from(plain: Mapping[str, Any]) -> Limits:
     if isinstance(sizes, Mapping):
         is_nvidia = sizes.keys() == {each.name for each in fields(NvidiaSizes)}
         values["sizes"] = NvidiaSizes(**sizes) if is_nvidia else AmdSizes(**sizes)
+    if isinstance(core := values.get("core"), Mapping):
+        values["core"] = CoreCosts(**core)
     return Limits(**values)

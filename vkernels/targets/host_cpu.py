@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import functools
-import hashlib
-import json
 import os
 import platform
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
-from vkernels.ir.disk_cache import DiskCache
 from vkernels.ir.limits import Limits
 
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
@@ -30,7 +26,8 @@ def cpu_limits() -> Limits:
 
     `shared` is one core's part of the L2 cache in bytes, `cache` the L3 (the L2 where there is none),
     `multiprocessors` the cores that affinity and control groups leave to this process, `memory` what of the machine's
-    a control group grants. Rates are defaults: `measure_cpu` knows those of this machine.
+    a control group grants. Rates are defaults: `present_cpu` knows those of
+    this machine.
     """
     import llvmlite.binding as llvm
 
@@ -119,63 +116,3 @@ def _count(ranges: str) -> int:
     """Cores in a list such as `0-3,8`."""
     ends = [part.split("-") for part in ranges.split(",") if part]
     return sum(int(end[-1]) - int(end[0]) + 1 for end in ends)
-
-
-VERSION = 3
-"""Grows when the method or the format changes: rates of older versions are measured again."""
-
-MAX_RATE = 1e18
-
-
-@dataclass(frozen=True)
-class MeasuredCpuRates:
-    """Measured rates. `clock`: Hz. Bytes a second read: `memory` by all cores together and `core_memory` by one,
-    `cache` and `shared` (the L2) by all. `multiply_adds`: of float32, a second, by all cores."""
-
-    clock: float
-    memory: float
-    core_memory: float
-    cache: float
-    shared: float
-    multiply_adds: float
-
-
-def known_cpu_rates(cache: DiskCache | None = None) -> MeasuredCpuRates | None:
-    """The rates that were measured on this machine, with the cores that this process may use; None if none were.
-
-    Measures nothing. A damaged entry counts as none. `cache`: this user's unless given.
-    """
-    return _users(_key()) if cache is None else _read(cache, _key())
-
-
-def store_cpu_rates(rates: MeasuredCpuRates, cache: DiskCache | None = None) -> None:
-    """Keep rates for later processes, and for this one."""
-    (cache or DiskCache()).put(_key(), json.dumps(asdict(rates)).encode())
-    _users.cache_clear()
-
-
-@functools.cache
-def _users(key: str) -> MeasuredCpuRates | None:
-    """The rates in this user's cache, read once."""
-    return _read(DiskCache(), key)
-
-
-@functools.cache
-def _key() -> str:
-    """The key of the rates: a hash of the CPU, and of the part of it that this process may use."""
-    import llvmlite.binding as llvm
-
-    limits = cpu_limits()
-    sizes = (limits.multiprocessors, limits.registers, limits.register_bytes, limits.shared, limits.cache)
-    parts = ["cpu rates", VERSION, platform.node(), platform.machine(), llvm.get_host_cpu_name(), *sizes]
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-
-
-def _read(cache: DiskCache, key: str) -> MeasuredCpuRates | None:
-    import msgspec
-
-    try:
-        rates = msgspec.json.decode(cache.get(key) or b"", type=MeasuredCpuRates)
-    except (ValueError, RecursionError):
-        return None
-    return rates if all(0 < rate < MAX_RATE for rate in astuple(rates)) else None

@@ -31,7 +31,7 @@ WIDE = 16
 """Multiples of this form separate classes: their loads are wide and their chunks leave no tail."""
 
 RATES = ("clock", "memory_bandwidth", "cache_bandwidth", "shared_bandwidth", "multiply_adds", "tensor_multiply_adds",
-         "launch_seconds")  # fmt: skip
+         "launch_seconds", "core")  # fmt: skip
 """Measured limits, which differ from day to day, are not part of a key."""
 MEMORY = "memory"
 """Not part of a key either: whether swap space fits is checked when an entry is read."""

@@ -27,6 +27,10 @@ class CoreRates:
     memory: float
 
 
+MOST_VECTORS = 4.0
+"""Vector units of a core, at most."""
+
+
 def cpu_rates(limits: Limits) -> CoreRates:
     """The rates of a CPU; where its limits have none (the defaults of `Limits`), those of a server core of 2022.
 
@@ -35,23 +39,19 @@ def cpu_rates(limits: Limits) -> CoreRates:
     KiB and 8 MiB a core; memory by layer normalisation of 100 MB, 29 to 36 GB/s on one core, a few more on two.
     """
     cores = limits.multiprocessors
-    if limits.clock <= 1e9:
+    if limits.core is None and limits.clock <= 1e9:
         vectors = 1.0 if limits.register_bytes > 32 else 2.0
         return CoreRates(3.5e9, vectors, 130e9 * cores, 60e9 * cores, 20e9 + 10e9 * min(cores, 24))
     lanes = limits.register_bytes / 4
     vectors = limits.multiply_adds.get("float32", limits.clock * cores * lanes) / (limits.clock * cores * lanes)
     return CoreRates(
-        limits.clock, min(2.0, max(0.25, vectors)), limits.shared_bandwidth, limits.cache_bandwidth,
+        limits.clock, min(MOST_VECTORS, max(0.25, vectors)), limits.shared_bandwidth, limits.cache_bandwidth,
         limits.memory_bandwidth,
     )  # fmt: skip
 
 
-CPU_LEVEL_1 = 32 << 10
-"""Bytes of the first cache: of nearly every core that there is."""
-LOADS = 2.0
-"""Loads a cycle, of registers of 32 bytes or less; half of it for wider ones."""
-LATENCY = 4.0
-"""Cycles from one addition, maximum or multiply-add to the next that needs it."""
+LEVEL_1_SHARE = 0.75
+"""Part of the first cache that what is used again finds room in."""
 SCAN = 16.0
 """Cycles from one chunk of a scan to the next, which needs its last element."""
 ITERATION = 0.5
@@ -108,10 +108,6 @@ OWN = 0.6
 """Part of a core's own cache that what is used again finds room in: what streams by takes the rest."""
 GRADUAL = 0.33
 """How much sooner, and later, than that caches begin to lose what is used again, and have lost all of it."""
-LAST_CACHE_SHARE = 0.35
-"""Part of the last cache that a kernel finds its own from call to call in: other work takes the rest."""
-ALONE = 30e9
-"""Bytes a second that one core draws from memory at most: as many lines as it can wait for, in a memory's latency."""
 SPILL_ACCESSES = 2.0
 """Loads and stores of a register that there is no room for."""
 STREAMED = 16.0
@@ -121,7 +117,7 @@ its sums. Measured on Zen 4 with attention that goes online."""
 
 def cpu_times(at: PlanBatch, limits: Limits, registers: Numbers) -> ModeledTimes:
     """The times of plans. `registers`: vector registers that the tiles of their innermost loops take."""
-    rates = cpu_rates(limits)
+    rates, core = cpu_rates(limits), limits.core_costs
     cores = limits.multiprocessors
     busy = np.minimum(cores, at.threads_of_work)
     uneven = np.ceil(at.threads_of_work / cores) * cores / at.threads_of_work
@@ -130,17 +126,20 @@ def cpu_times(at: PlanBatch, limits: Limits, registers: Numbers) -> ModeledTimes
     beyond = traffic.missed_by_step(limits.shared * OWN, LINE, GRADUAL)
     far = np.where(traffic.distinct() > limits.shared, cycles_of_far_lines(at), 0)
     cycles = cycles + cycles_of_rows(at, beyond) + far
-    into_1, out_1 = traffic.missed(CPU_LEVEL_1 * 0.75, LINE)
+    into_1, out_1 = traffic.missed(core.level_1 * LEVEL_1_SHARE, LINE)
     into_2, out_2 = traffic.missed(limits.shared * OWN, LINE, gradual=GRADUAL)
-    into_3, out_3 = traffic.missed(limits.cache * LAST_CACHE_SHARE, LINE, users=busy, gradual=GRADUAL)
+    level_3 = limits.cache * core.cache_share
+    into_3, out_3 = traffic.missed(level_3, LINE, users=busy, gradual=GRADUAL)
     packed, repacked = packing(at)
-    lost = _lost(traffic.distinct(without=at.choices.streams) / max(1.0, limits.cache * LAST_CACHE_SHARE))
+    lost = _lost(traffic.distinct(without=at.choices.streams) / max(1.0, level_3))
     past = traffic.written(at.choices.streams)
-    fetched = 1 if at.choices.streams else 2  # a line is fetched before a part of it is written
-    moved = into_3 + 2 * np.maximum(0, out_3 - past)
-    kept = traffic.distinct() + traffic.written() - past  # what calls before may have left there, and this
-    first = np.minimum(moved, kept)  # one leaves: written lines are fetched and, at some time, written back
-    cold = moved - (1 - lost) * first + past
+    written_2 = past + core.stored_2 * np.maximum(0, out_1 - past)
+    written_3 = core.past_3 * past + core.stored_3 * np.maximum(0, out_2 - past)
+    moved = into_3 + core.stored * np.maximum(0, out_3 - past)
+    # What calls before may have left there, and this one leaves: written lines are fetched, and written back some time.
+    kept = traffic.distinct() + (core.stored - 1) * (traffic.written() - past)
+    first = np.minimum(moved, kept)
+    cold = moved - (1 - lost) * first + core.past * past
     # What programs of a split axis write is read by the two launches after.
     partial = 3 * at.partial_bytes() if at.choices.split is not None else 0
     copies, combined = copied_bytes(at)  # copies are filled, and read by the launch that combines them
@@ -149,9 +148,9 @@ def cpu_times(at: PlanBatch, limits: Limits, registers: Numbers) -> ModeledTimes
     return ModeledTimes(
         {
             "instructions": cycles / rates.clock / cores * uneven,
-            "level 2": (into_1 + fetched * out_1) / rates.level_2 * uneven,
-            "level 3": (into_2 + fetched * out_2 + packed + partial) / rates.level_3 * uneven,
-            "memory": (cold + lost * packed) / np.minimum(rates.memory, ALONE * busy),
+            "level 2": (into_1 + written_2) / rates.level_2 * uneven,
+            "level 3": (into_2 + written_3 + packed + partial) / rates.level_3 * uneven,
+            "memory": (cold + lost * packed) / np.minimum(rates.memory, core.memory * busy),
         },
         limits.launch_seconds * at.launches + repacked / rates.clock / cores,
     )
@@ -159,14 +158,14 @@ def cpu_times(at: PlanBatch, limits: Limits, registers: Numbers) -> ModeledTimes
 
 def cpu_least(at: PlanBatch, limits: Limits) -> Numbers:
     """Seconds that plans take at least as modelled, if no register of an innermost loop spills."""
-    rates, cores = cpu_rates(limits), limits.multiprocessors
+    rates, core, cores = cpu_rates(limits), limits.core_costs, limits.multiprocessors
     uneven = np.ceil(at.threads_of_work / cores) * cores / at.threads_of_work
     moved = CacheTraffic(at, on_chip_counts=True).least(LINE)
     return ModeledTimes(
         {
             "instructions": _all_cycles(at, limits, rates, 0) / rates.clock / cores * uneven,
-            "level 2": moved / rates.level_2 * uneven,
-            "level 3": moved / rates.level_3 * uneven,
+            "level 2": min(1, core.stored_2) * moved / rates.level_2 * uneven,
+            "level 3": min(1, core.stored_3, core.past_3) * moved / rates.level_3 * uneven,
         },
         limits.launch_seconds * at.launches,
     ).seconds
@@ -214,7 +213,7 @@ _RATIOS = -np.log1p(-_LOSSES) / _LOSSES
 def _loop_cycles(loop: Loop, at: PlanBatch, limits: Limits, rates: CoreRates, registers: Numbers) -> Numbers:
     spilled = np.maximum(cpu_spills(loop, at, limits), registers - limits.registers)
     part = np.maximum(0, 1 - limits.registers / np.maximum(1, registers))  # of what plans that do not fit compute with
-    width, at = max(1, limits.register_bytes // loop.element_bytes), at.within(loop)
+    width, at, core = max(1, limits.register_bytes // loop.element_bytes), at.within(loop), limits.core_costs
     runs = at.programs * at.all_trips(loop.ranges)
     arithmetic: Numbers = 0.0
     loads: Numbers = 0.0
@@ -249,11 +248,10 @@ def _loop_cycles(loop: Loop, at: PlanBatch, limits: Limits, rates: CoreRates, re
         masks = min(2, len(guarded)) * slots((at.choices.lanes,), at, width)
         hops = hops + SPILL_ACCESSES * np.maximum(0, masks - MASKS)
     iterations = at.all_trips(loop.axes)
-    wide = 2 if limits.register_bytes > 32 else 1
     spills = SPILL_ACCESSES * np.maximum(spilled * iterations, part * arithmetic)
-    ports = np.maximum(arithmetic / rates.vectors, (loads + spills) * wide / LOADS)
-    ports = np.maximum(ports, stores * wide)
-    chained = LATENCY * iterations * _one_after_another(loop, at)
+    ports = np.maximum(arithmetic / rates.vectors, (loads + spills) / core.loads)
+    ports = np.maximum(ports, stores / core.stores)
+    chained = core.latency * iterations * _one_after_another(loop, at)
     if any(step.reduced in loop.axes for step in loop.steps if not _is_reduction(step, loop)):
         chained = SCAN * iterations
     hops = hops + STREAMED * cpu_streamed(loop, at, limits) * iterations
