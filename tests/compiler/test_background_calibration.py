@@ -52,7 +52,7 @@ def started(monkeypatch):
 
 def test_the_child_is_started_once(cache, started, tmp_path):
     child = start_child(cache)
-    assert [command[1:] for command in started] == [["-P", "-m", background.__name__, str(tmp_path / "cache")]]
+    assert [command[1:] for command in started] == [["-P", "-m", background.CHILD, str(tmp_path / "cache")]]
     assert start_child(cache) is None  # it is at work
     child.end()
     assert start_child(cache) is None  # it was a moment ago
@@ -107,7 +107,7 @@ def still(monkeypatch):
 
 def measured(monkeypatch, *found):
     left = list(found)
-    monkeypatch.setattr("vkernels.compiler.calibrate_cpu.measure_undisturbed", lambda attempts: left.pop(0))
+    monkeypatch.setattr("vkernels.compiler.calibrate_cpu.measure_undisturbed", lambda *given: left.pop(0))
     return left
 
 
@@ -133,7 +133,7 @@ def test_the_child_ends_as_a_program(cache, tmp_path):
     """The whole child, of a machine that counts as busy."""
     code = (
         "from vkernels.compiler import background_calibration as b\n"
-        f"b.WAIT_SECONDS = 0.0; b.is_idle = lambda: False; b.main([{str(tmp_path / 'cache')!r}])\n"
+        f"b.is_idle = lambda: False; from {background.CHILD} import main; main([{str(tmp_path / 'cache')!r}], 0.0)\n"
         "import os; assert os.nice(0) == 19"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

@@ -32,7 +32,7 @@ def measured(monkeypatch):
     """How often something was measured; gives other rates every time, which agree, while nobody else works."""
     times = []
 
-    def measure():
+    def measure(launch):
         times.append(1)
         return replace(SOME, clock=3e9 + len(times))
 
@@ -97,7 +97,8 @@ def test_importing_and_looking_measure_nothing():
 
 
 def test_what_is_measured_makes_sense():
-    rates = measuring.measure_cpu()
+    rates = measuring.measure_cpu(lambda cores: 7e-6)
+    assert rates.launch == 7e-6
     assert all(low <= getattr(rates, name) <= high for name, (low, high) in RANGES.items())
     assert rates.core_memory <= rates.memory <= rates.cache <= rates.shared
     assert rates.core_memory <= rates.core_cache <= rates.cache
@@ -106,7 +107,7 @@ def test_what_is_measured_makes_sense():
 
 def test_a_disturbed_measurement_is_not_kept(cache, monkeypatch):
     clocks = cycle([2e9, 3e9])
-    monkeypatch.setattr(measuring, "measure_cpu", lambda: replace(SOME, clock=next(clocks)))
+    monkeypatch.setattr(measuring, "measure_cpu", lambda launch: replace(SOME, clock=next(clocks)))
     monkeypatch.setattr(measuring, "load_now", readings(idle=1.0))
     found = measure_and_store(cache)
     assert (found.disturbed, found.stored, found.rates.clock) == (True, False, 3e9)
@@ -114,7 +115,7 @@ def test_a_disturbed_measurement_is_not_kept(cache, monkeypatch):
 
 
 def test_rates_that_agree_while_others_work_are_not_kept(cache, monkeypatch):
-    monkeypatch.setattr(measuring, "measure_cpu", lambda: SOME)
+    monkeypatch.setattr(measuring, "measure_cpu", lambda launch: SOME)
     monkeypatch.setattr(measuring, "load_now", readings(idle=0.5))
     assert measure_and_store(cache).disturbed
     assert known_cpu_rates(cache) is None
@@ -150,6 +151,7 @@ def test_limits_take_what_was_measured(monkeypatch):
     assert (limits.clock, limits.memory_bandwidth, limits.shared_bandwidth) == (3e9, 4e10, 4e11)
     assert limits.multiply_adds["float32"] == pytest.approx(1e11)
     assert limits.core == SOME.core_costs(cpu_rates.host_level_1())
+    assert limits.launch_seconds == pytest.approx(1e-5)
     one = cpu_slice_limits(1)
     assert (one.multiprocessors, one.memory_bandwidth, one.cache) == (1, 1.5e10, cpu_limits().cache)
     assert one.cache_bandwidth == 6e10  # one core draws more than its share

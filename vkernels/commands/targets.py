@@ -49,9 +49,10 @@ def targets(table: Own = None, json: Json = None, calibrate: Calibrate = False) 
 def _calibrate(console: Console) -> None:
     """Measure the CPU, and show its rates beside those that are assumed without."""
     from vkernels.compiler.calibrate_cpu import measure_and_store
+    from vkernels.runtime.launch_cost import measure_launch
     from vkernels.targets.cpu_rates import CpuRates, family_cpu_rates
 
-    found, assumed = measure_and_store(), family_cpu_rates()
+    found, assumed = measure_and_store(launch=measure_launch), family_cpu_rates()
     figures = ("measured", "assumed")
     table = table_of("rate", *figures, "", right=figures, title="This machine's CPU")
     for field in dataclasses.fields(CpuRates):
@@ -83,6 +84,8 @@ RATES = {
     "stored": ("bytes read", 1, "a byte written to memory"),
     "past_3": ("bytes read", 1, "a byte stored past the caches, for L3"),
     "past": ("bytes read", 1, "a byte stored past the caches, for memory"),
+    "past_store": ("cycles", 1, "a store past the caches, not hidden"),
+    "launch": ("µs", 1e-6, "handing a launch to threads"),
     "cache_share": ("", 1, "part of L3 that a process finds its own"),
 }
 """Unit, scale and words of each rate."""

@@ -7,13 +7,10 @@ later processes.
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import threading
 import time
-from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vkernels.ir.fork_safe import fork_safe_lock
@@ -25,6 +22,9 @@ if TYPE_CHECKING:
 
     from vkernels.ir.disk_cache import DiskCache
 
+    from .calibrate_cpu import MeasureLaunch
+
+CHILD = "vkernels.runtime.calibration_child"
 CLAIM = "calibration"
 START_SECONDS = 20.0
 """How long after a process's first compile the child starts: short scripts start none."""
@@ -33,8 +33,6 @@ RETRY_SECONDS = 3600.0
 WAIT_SECONDS = 300.0
 """How long the child waits for an idle machine, before it gives up."""
 PAUSE_SECONDS = 5.0
-MEASURE_SECONDS = 60
-"""What measuring takes at most; the system ends the child then."""
 ROOM = 2 << 30
 """Bytes of free memory without which nothing is measured: it takes a quarter of that."""
 
@@ -79,7 +77,7 @@ def start_child(disk: DiskCache) -> subprocess.Popen[bytes] | None:
         return None
     try:
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", __name__, str(disk.folder)], stdin=subprocess.DEVNULL,
+            [sys.executable, "-P", "-m", CHILD, str(disk.folder)], stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, pass_fds=(claim,),
         )  # fmt: skip
     except (OSError, TypeError, ValueError):  # TypeError: this Python has no executable
@@ -88,34 +86,16 @@ def start_child(disk: DiskCache) -> subprocess.Popen[bytes] | None:
         os.close(claim)
 
 
-def measure_when_idle(disk: DiskCache, seconds: float) -> bool:
+def measure_when_idle(disk: DiskCache, seconds: float, launch: MeasureLaunch | None = None) -> bool:
     """Wait for an idle machine, measure, and keep the rates; whether they are kept. Disturbed ones are not."""
     from .calibrate_cpu import measure_and_store
 
     end = time.monotonic() + seconds
     while True:
         if free_memory() >= ROOM and is_idle():
-            found = measure_and_store(disk, attempts=2)
+            found = measure_and_store(disk, 2, launch)
             if not found.disturbed:
                 return found.stored
         if time.monotonic() + PAUSE_SECONDS > end:
             return False
         time.sleep(PAUSE_SECONDS)
-
-
-def main(arguments: Sequence[str]) -> None:
-    """The child: the least important process of the machine, which ends in any case."""
-    from vkernels.ir.disk_cache import DiskCache
-
-    with suppress(OSError):
-        os.nice(19)
-    with suppress(OSError):  # where memory is short, this process goes first
-        Path("/proc/self/oom_score_adj").write_text("1000")
-    if hasattr(signal, "alarm"):
-        signal.alarm(int(WAIT_SECONDS) + MEASURE_SECONDS)
-    (folder,) = arguments
-    measure_when_idle(DiskCache(Path(folder)), WAIT_SECONDS)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -16,7 +16,7 @@ from vkernels.ir.disk_cache import DiskCache
 from vkernels.ir.limits import Limits
 from vkernels.ir.system_resources import ThreadPool
 from vkernels.targets.cpu_rates import CpuRates, in_ranges, known_cpu_rates, store_cpu_rates
-from vkernels.targets.host_cpu import cpu_limits
+from vkernels.targets.host_cpu import LAUNCH_SECONDS, cpu_limits
 
 from .calibration_loops import CHAIN_CYCLES, LOADED_VECTORS, MULTIPLY_ADDS, WAITS, Loops, loops
 from .machine_load import IDLE, load_now
@@ -43,24 +43,29 @@ BEYOND = 4
 
 AGREE = 1.25
 """How much two measurements differ at most where nothing disturbs them."""
-NEAR_COSTS = 0.25
-"""Difference of costs that does not matter."""
 ATTEMPTS = 4
 
 
-def calibrate_cpu(cache: DiskCache | None = None, again: bool = False) -> CpuRates:
+MeasureLaunch = Callable[[int], float | None]
+"""Gives the seconds of handing a launch to so many threads; None where that cannot be measured."""
+
+
+def calibrate_cpu(cache: DiskCache | None = None, again: bool = False, launch: MeasureLaunch | None = None) -> CpuRates:
     """The rates of this machine's CPU: those on disk, or measured now, in some seconds.
 
     They are stored unless other work disturbed them: measure again then when the machine is idle. `cache`: where to
-    store them, this user's cache unless given. `again`: measure in any case.
+    store them, this user's cache unless given. `again`: measure in any case. `launch`: `measure_launch` of the runtime;
+    without it, launches cost what they usually do.
     """
     found = None if again else known_cpu_rates(cache)
-    return measure_and_store(cache).rates if found is None else found
+    return measure_and_store(cache, launch=launch).rates if found is None else found
 
 
-def measure_and_store(cache: DiskCache | None = None, attempts: int | None = None) -> Measured:
+def measure_and_store(
+    cache: DiskCache | None = None, attempts: int = ATTEMPTS, launch: MeasureLaunch | None = None
+) -> Measured:
     """Measure now, and store the rates unless other work disturbed them."""
-    found = measure_undisturbed(ATTEMPTS if attempts is None else attempts)
+    found = measure_undisturbed(attempts, launch)
     if found.disturbed:
         return found
     return replace(found, stored=store_cpu_rates(found.rates, cache))
@@ -75,13 +80,13 @@ class Measured:
     stored: bool = False
 
 
-def measure_undisturbed(attempts: int = ATTEMPTS) -> Measured:
+def measure_undisturbed(attempts: int = ATTEMPTS, launch: MeasureLaunch | None = None) -> Measured:
     """Measure until two measurements, one after the other, agree, and others left the cores alone meanwhile; at most so
     often. The better rates of the last two."""
-    before, last = load_now(), measure_cpu()
+    before, last = load_now(), measure_cpu(launch)
     better = last
     for _ in range(attempts - 1):
-        between, found = load_now(), measure_cpu()
+        between, found = load_now(), measure_cpu(launch)
         better = better_of(last, found)
         if agree(last, found) and before.others_until(load_now()) <= IDLE:
             return Measured(better, disturbed=False)
@@ -89,16 +94,19 @@ def measure_undisturbed(attempts: int = ATTEMPTS) -> Measured:
     return Measured(better, disturbed=True)
 
 
-COSTS = ("latency", "stored_2", "stored_3", "stored", "past_3", "past")
-"""Rates beside others of the same measurement, of which neither more nor less is better."""
+COSTS = ("latency", "stored_2", "stored_3", "stored", "past_3", "past", "past_store", "launch")
+"""What is the mean of two measurements: mostly rates beside others, of which neither more nor less is better."""
+RATIOS = {"cache_share": 2.0, "launch": 2.0}
+"""How much some may differ: one is a power of two, the other depends on what the system does."""
+APART = {**dict.fromkeys(("stored_2", "stored_3", "stored", "past_3", "past"), 0.25), "past_store": 1.0}
+"""Differences that do not matter."""
 
 
 def agree(one: CpuRates, other: CpuRates) -> bool:
     """Whether two measurements may be of the same undisturbed machine."""
     for each in fields(CpuRates):
         least, most = sorted((getattr(one, each.name), getattr(other, each.name)))
-        ratio = 2 if each.name == "cache_share" else AGREE  # which is a power of two
-        if most > ratio * least and not (each.name in COSTS and most - least < NEAR_COSTS):
+        if most > RATIOS.get(each.name, AGREE) * least and most - least > APART.get(each.name, 0):
             return False
     return True
 
@@ -115,7 +123,7 @@ def better_of(one: CpuRates, other: CpuRates) -> CpuRates:
     return CpuRates(**values)
 
 
-def measure_cpu() -> CpuRates:
+def measure_cpu(launch: MeasureLaunch | None = None) -> CpuRates:
     """Measure now: time loops of our own machine code, on one core and on all that this process may use at once.
 
     A nearer memory is never slower, and many cores are never slower than one: otherwise something disturbed the run.
@@ -125,7 +133,9 @@ def measure_cpu() -> CpuRates:
         measure = Measure(threads)
         width = paying_width(limits, measure)
         with loops(width) as code:
-            return in_ranges(_Measurement(limits, width, code, measure).rates())
+            rates = _Measurement(limits, width, code, measure).rates()
+    seconds = None if launch is None else launch(limits.multiprocessors)
+    return in_ranges(rates if seconds is None else replace(rates, launch=seconds))
 
 
 def paying_width(limits: Limits, measure: Measure) -> int:
@@ -162,15 +172,15 @@ class _Measurement:
         clock = CHAIN_CYCLES / self.measure.seconds_a_step([(code.chain, ())])
         multiply = _multiply_adds(limits, self.width, code, self.measure)
         latency = clock * self.measure.seconds_a_step([(code.wait, (buffer(2 * self.width),))]) / WAITS
-        loads, stores = self._rates((code.read, code.store), NEAR, 1)
+        loads, stores = self._rates(("read", "store"), NEAR, 1)
         far = min(4 * limits.cache, MAX_BYTES, max(limits.memory // 8, 1 << 24))
-        (core_memory,) = self._rates((code.read,), far, 1)
+        (core_memory,) = self._rates(("read",), far, 1)
         memory, stored, past = self._read_and_written(min(far * cores, MAX_BYTES), cores)
         memory = max(core_memory, memory)
         size = BEYOND * limits.shared * cores
         if size > limits.cache:
             size = max(limits.cache // 2, 2 * limits.shared * cores)
-        (core_cache,) = self._rates((code.read,), size // cores, 1)
+        (core_cache,) = self._rates(("read",), size // cores, 1)
         cache, stored_3, past_3 = self._read_and_written(size, cores)
         core_cache, cache = max(core_cache, core_memory), max(cache, core_cache, memory)
         past_3 = max(0.0, past_3 - OVERLAP * past * cache / memory)  # what the model counts for memory
@@ -179,14 +189,20 @@ class _Measurement:
         return CpuRates(
             clock, memory, core_memory, cache, core_cache, shared, multiply, self.width, loads / self.width / clock,
             stores / self.width / clock, latency, stored_2, stored_3, stored, past_3, past,
-            self._cache_share(size, cache, memory),
+            clock * self._past_store(far, core_memory / max(past, 0.1)), self._cache_share(size, cache, memory), LAUNCH_SECONDS,
         )  # fmt: skip
 
     def _read_and_written(self, total: int, cores: int) -> tuple[float, float, float]:
         """Bytes a second that `cores` cores read of `total` bytes; what a byte that they write takes beside one that
         they read, and the same past the caches, where half of the bytes are copied to the other half."""
-        read, copied, past = self._rates((self.code.read, self.code.copy, self.code.copy_past), total, cores)
+        read, copied, past = self._rates(("read", "copy", "copy_past"), total, cores)
         return read, max(0.0, 2 * read / copied - 1), max(0.0, 2 * read / past - 1)
+
+    def _past_store(self, far: int, most: float) -> float:
+        """Seconds that a store past the caches takes beside arithmetic more than one to the nearest cache, or than
+        memory takes for it, which takes `most` bytes a second."""
+        (near,), (past,) = self._rates(("work",), NEAR, 1), self._rates(("work_past",), far, 1)
+        return self.width * max(0.0, 1 / past - max(1 / near, 1 / most))
 
     def _cache_share(self, size: int, cache: float, memory: float) -> float:
         """Part of the last cache in which all cores together find data again, at least half of the time: that of `size`
@@ -196,20 +212,21 @@ class _Measurement:
             return LAST_CACHE_SHARE
         middle = (cache * memory) ** 0.5
         while 2 * size <= limits.cache:
-            if self._rates((self.code.read,), 2 * size, limits.multiprocessors)[0] < middle:
+            if self._rates(("read",), 2 * size, limits.multiprocessors)[0] < middle:
                 break
             size *= 2
         return min(1.0, size / limits.cache)
 
-    def _rates(self, loops: Sequence[Callable[..., None]], total: int, cores: int) -> list[float]:
-        """Bytes a second that `cores` cores read or write, each its own part of `total` bytes, repeatedly; of a copy,
-        both together."""
+    def _rates(self, names: Sequence[str], total: int, cores: int) -> list[float]:
+        """Bytes a second that `cores` cores read or write by these loops, each its own part of `total` bytes,
+        repeatedly; of a copy, both together."""
         block = LOADED_VECTORS * self.width
         blocks = max(2, total // cores // block) // 2 * 2
+        steps = {"copy": blocks // 2, "copy_past": blocks // 2}
+        steps |= dict.fromkeys(("work", "work_past"), blocks * LOADED_VECTORS)
         memory = [buffer(blocks * block) for _ in range(cores)]
-        copies = self.code.copy, self.code.copy_past
-        work = [[(loop, (each, blocks // 2 if loop in copies else blocks)) for each in memory] for loop in loops]
-        return [blocks * block * cores / self.measure.seconds_a_step(each) for each in work]
+        works = [[(getattr(self.code, name), (each, steps.get(name, blocks))) for each in memory] for name in names]
+        return [blocks * block * cores / self.measure.seconds_a_step(work) for work in works]
 
 
 def buffer(size: int) -> Any:

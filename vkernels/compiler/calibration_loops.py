@@ -18,6 +18,9 @@ LOADED_VECTORS = 8
 CHAIN_CYCLES = 16
 """Cycles of a step of `chain`: additions and exclusive ors by turns, each waiting for the one before."""
 
+WORK = 80
+"""Multiply-adds of a vector that `work` stores: they take longer than the store."""
+
 WAITS = 8
 """Multiply-adds of a step of `wait`, each waiting for the one before."""
 
@@ -28,15 +31,18 @@ class Loops:
     last.
 
     `multiply(memory, steps)`, `wait(memory, steps)`, `chain(steps)`; `read(memory, blocks, steps)`,
-    `store(memory, blocks, steps)`; `copy(memory, blocks, steps)` to as many blocks after these, and `copy_past`, which
-    stores past the caches; `gather(memory, places, blocks, steps)`, where `places` has the position of each vector, an
-    i32 counted in vectors.
+    `store(memory, blocks, steps)`; `work(memory, vectors, steps)`, which stores each vector after `WORK` multiply-adds,
+    and `work_past`, which does so past the caches if the address allows it; `copy(memory, blocks, steps)` to as many
+    blocks after these, and `copy_past`; `gather(memory, places, blocks, steps)`, where `places` has the position of
+    each vector, an i32 counted in vectors.
     """
 
     multiply: Callable[..., None]
     wait: Callable[..., None]
     read: Callable[..., None]
     store: Callable[..., None]
+    work: Callable[..., None]
+    work_past: Callable[..., None]
     copy: Callable[..., None]
     copy_past: Callable[..., None]
     gather: Callable[..., None]
@@ -67,7 +73,8 @@ def loops(register_bytes: int) -> Iterator[Loops]:
 
         yield Loops(
             function("multiply", 2), function("wait", 2), function("read", 3), function("store", 3),
-            function("copy", 3), function("copy_past", 3), function("gather", 4), function("chain", 1),
+            function("work", 3), function("work_past", 3), function("copy", 3), function("copy_past", 3),
+            function("gather", 4), function("chain", 1),
         )  # fmt: skip
 
 
@@ -79,6 +86,8 @@ declare {floats} @llvm.fmuladd({floats}, {floats}, {floats})
 {_arithmetic("wait", floats, 1, WAITS)}
 {_reading("read", words)}
 {_storing(floats, register_bytes)}
+{_working("work", floats, register_bytes, False)}
+{_working("work_past", floats, register_bytes, True)}
 {_copying("copy", floats, register_bytes, "")}
 {_copying("copy_past", floats, register_bytes, ", !nontemporal !0")}
 {_gathering(floats)}
@@ -139,6 +148,55 @@ entry:
   %a = load {floats}, ptr %at, align 8
   br label %pass
 {_passes(body, "%at", floats, None)}"""
+
+
+def _working(name: str, floats: str, register_bytes: int, past: bool) -> str:
+    """Each step computes and stores `%blocks` vectors, one at a time."""
+    sums = range(MULTIPLY_ADDS)
+    body = [f"%s{n}_0 = phi {floats} [%a, %pass], [%s{n}_{WORK // MULTIPLY_ADDS}, %stored]" for n in sums]
+    body += [
+        f"%s{n}_{k + 1} = call {floats} @llvm.fmuladd({floats} %s{n}_{k}, {floats} %a, {floats} %a)"
+        for k in range(WORK // MULTIPLY_ADDS)
+        for n in sums
+    ]
+    value = f"%s0_{WORK // MULTIPLY_ADDS}"
+    ordinary = f"store {floats} {value}, ptr %here, align 4\n  br label %stored"
+    tested = f"""%address = ptrtoint ptr %here to i64
+  %low = and i64 %address, {register_bytes - 1}
+  %aligned = icmp eq i64 %low, 0
+  br i1 %aligned, label %past, label %ordinary
+past:
+  store {floats} {value}, ptr %here, align {register_bytes}, !nontemporal !0
+  br label %stored
+ordinary:
+  {ordinary}"""
+    return f"""
+define void @{name}(i64 %memory, i64 %blocks, i64 %steps) {{
+entry:
+  %at = inttoptr i64 %memory to ptr
+  %a = load {floats}, ptr %at, align 8
+  br label %pass
+pass:
+  %p = phi i64 [0, %entry], [%done_passes, %after]
+  br label %loop
+loop:
+  %n = phi i64 [0, %pass], [%next, %stored]
+  %here = phi ptr [%at, %pass], [%there, %stored]
+  {_lines(body)}
+  {tested if past else ordinary}
+stored:
+  %there = getelementptr {floats}, ptr %here, i64 1
+  %next = add i64 %n, 1
+  %more = icmp slt i64 %next, %blocks
+  br i1 %more, label %loop, label %after
+after:
+  %done_passes = add i64 %p, 1
+  %again = icmp slt i64 %done_passes, %steps
+  br i1 %again, label %pass, label %done
+done:
+  {_lines(f"store volatile {floats} %s{n}_{WORK // MULTIPLY_ADDS}, ptr %at, align 8" for n in sums)}
+  ret void
+}}"""
 
 
 def _copying(name: str, floats: str, register_bytes: int, how: str) -> str:

@@ -20,8 +20,9 @@ class CoreCosts:
     memory at most: as many lines as it can wait for, in a memory's latency.
     `stored_2`, `stored_3`, `stored`: what a byte that is written costs level 2, level 3 and memory beside a byte that
     is read, where its line is fetched first, and written back; `past_3`, `past`: the same of level 3 and memory where
-    it is stored past the caches. `cache_share`: part of the last cache that a kernel finds its own from call to call
-    in: other work takes the rest.
+    it is stored past the caches. `past_store`: cycles of each such store that no other work hides, as the test whether
+    its address allows it ends what can be interleaved. `cache_share`: part of the last cache that a kernel finds its
+    own from call to call in: other work takes the rest.
     """
 
     loads: float = 2.0
@@ -34,6 +35,7 @@ class CoreCosts:
     stored: float = 2.0
     past_3: float = 1.0
     past: float = 1.0
+    past_store: float = 3.0
     cache_share: float = LAST_CACHE_SHARE
 
 

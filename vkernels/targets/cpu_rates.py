@@ -12,7 +12,7 @@ from vkernels.ir.core_costs import CoreCosts
 from vkernels.ir.disk_cache import DiskCache
 
 from .family_rates import family_of, memory_of, multiply_adds_of
-from .host_cpu import cache_bytes, cpu_limits
+from .host_cpu import LAUNCH_SECONDS, cache_bytes, cpu_limits
 from .processor import this_processor
 
 VERSION = 4
@@ -23,7 +23,8 @@ A_CYCLE = (0.125, 8.0)
 RANGES: Mapping[str, tuple[float, float]] = {
     "clock": (1e8, 2e10), "memory": RATE, "core_memory": RATE, "cache": RATE, "core_cache": RATE, "shared": RATE,
     "multiply_adds": RATE, "register_bytes": (16, 64), "loads": A_CYCLE, "stores": A_CYCLE, "latency": (1.0, 32.0),
-    **dict.fromkeys(("stored_2", "stored_3", "stored", "past_3", "past"), (0.0, 16.0)), "cache_share": (1e-6, 1.0),
+    **dict.fromkeys(("stored_2", "stored_3", "stored", "past_3", "past"), (0.0, 16.0)),
+    "past_store": (0.0, 100.0), "cache_share": (1e-6, 1.0), "launch": (1e-7, 1e-2),
 }  # fmt: skip
 """What each rate can be: one beyond was not measured, but damaged."""
 
@@ -33,7 +34,7 @@ class CpuRates:
     """Rates of a CPU. `clock`: Hz. Bytes a second read: `memory` by all cores together and `core_memory` by one,
     `cache` by all and `core_cache` by one, `shared` (the L2) by all. `multiply_adds`: of float32, a second, by all
     cores, on vectors of `register_bytes`: as wide as the registers, or half as wide where that is faster.
-    All others: as in `CoreCosts`, of registers of `register_bytes`.
+    `launch`: seconds of handing a launch to threads. All others: as in `CoreCosts`, of registers of `register_bytes`.
     """
 
     clock: float
@@ -52,13 +53,16 @@ class CpuRates:
     stored: float
     past_3: float
     past: float
+    past_store: float
     cache_share: float
+    launch: float
 
     def core_costs(self, level_1: int) -> CoreCosts:
         """What one core costs, with so many bytes of level 1; 0 where that is unknown."""
         return CoreCosts(
             self.loads, self.stores, self.latency, level_1 or CoreCosts.level_1, self.core_memory, self.stored_2,
-            self.stored_3, self.stored, self.past_3, self.past, self.cache_share,
+            self.stored_3, self.stored, self.past_3, self.past, self.past_store,
+            self.cache_share,
         )  # fmt: skip
 
 
@@ -87,7 +91,7 @@ def family_cpu_rates() -> CpuRates:
     return CpuRates(
         family.clock, memory_of(limits), core.memory, level_3 * cores, level_3, family.level_2 * family.clock * cores,
         multiply_adds_of(family, limits), limits.register_bytes, core.loads, core.stores, core.latency, core.stored_2,
-        core.stored_3, core.stored, core.past_3, core.past, core.cache_share,
+        core.stored_3, core.stored, core.past_3, core.past, core.past_store, core.cache_share, LAUNCH_SECONDS,
     )  # fmt: skip
 
 

@@ -128,15 +128,25 @@ def limits_of(target: Target) -> Limits:
         "tensor_memory": target.tensor_memory, **_rates(target),
     }  # fmt: skip
     if isinstance(sizes, CpuSizes):
-        return Limits(register_bytes=sizes.register_bytes, launch_seconds=LAUNCH_SECONDS, core=target.core, **common)
+        return Limits(
+            register_bytes=sizes.register_bytes,
+            core=target.core,
+            launch_seconds=_launch(target, LAUNCH_SECONDS),
+            **common,
+        )
     return Limits(
         register_bytes=GPU_REGISTER_BYTES,
         sizes=sizes,
         copies_ahead=_copies_ahead(target.architecture),
         dots_from_shared=isinstance(sizes, NvidiaSizes) and target.architecture in ("sm_90", "sm_100", "sm_103"),
-        launch_seconds=GPU_LAUNCH,
+        launch_seconds=_launch(target, GPU_LAUNCH),
         **common,
     )
+
+
+def _launch(target: Target, usual: float) -> float:
+    given = None if target.rates is None else target.rates.launch_microseconds
+    return usual if given is None else given / 1e6
 
 
 def _rates(target: Target) -> dict[str, Any]:

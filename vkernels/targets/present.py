@@ -199,6 +199,7 @@ def present_cpu() -> Target:
             shared_gb_s=rates.shared / 1e9,
             multiprocessor_gb_s=rates.core_memory / 1e9,
             multiprocessor_cache_gb_s=rates.core_cache / 1e9,
+            launch_microseconds=rates.launch * 1e6,
         ),
         unverified=() if measured else ("rates",),
         core=rates.core_costs(host_level_1()),

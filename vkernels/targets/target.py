@@ -29,7 +29,7 @@ class PeakRates:
     `float16_tflops`: of tensor cores accumulating in float32; `float16_in_float16_tflops`: accumulating in float16.
     `cache_gb_s`: of the last cache; `shared_gb_s`: of what a program's shared memory is (CPU: of a core's L2), of all
     multiprocessors together; `multiprocessor_gb_s`: the most that one of them draws from memory, and
-    `multiprocessor_cache_gb_s` from the last cache.
+    `multiprocessor_cache_gb_s` from the last cache. `launch_microseconds`: what a launch costs beside its work.
     """
 
     clock_mhz: float
@@ -44,6 +44,7 @@ class PeakRates:
     shared_gb_s: float | None = None
     multiprocessor_gb_s: float | None = None
     multiprocessor_cache_gb_s: float | None = None
+    launch_microseconds: float | None = None
 
 
 @dataclass(frozen=True)
