@@ -121,6 +121,13 @@ def test_rates_that_agree_while_others_work_are_not_kept(cache, monkeypatch):
     assert known_cpu_rates(cache) is None
 
 
+def test_where_it_is_not_known_what_others_do_agreement_is_enough(cache, monkeypatch):
+    monkeypatch.setattr(measuring, "measure_cpu", lambda launch: SOME)
+    monkeypatch.setattr(measuring, "load_now", lambda: Load({}, 0.0))
+    assert measure_and_store(cache).stored
+    assert known_cpu_rates(cache) == SOME
+
+
 def test_measurements_agree_that_differ_little():
     assert agree(SOME, replace(SOME, memory=1.1 * SOME.memory, past=SOME.past + 0.1))
     assert not agree(SOME, replace(SOME, memory=1.5 * SOME.memory))

@@ -85,8 +85,8 @@ RATES = {
     "past_3": ("bytes read", 1, "a byte stored past the caches, for L3"),
     "past": ("bytes read", 1, "a byte stored past the caches, for memory"),
     "past_store": ("cycles", 1, "a store past the caches, not hidden"),
-    "launch": ("µs", 1e-6, "handing a launch to threads"),
     "cache_share": ("", 1, "part of L3 that a process finds its own"),
+    "launch": ("µs", 1e-6, "handing a launch to threads"),
 }
 """Unit, scale and words of each rate."""
 

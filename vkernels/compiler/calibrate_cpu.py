@@ -88,7 +88,8 @@ def measure_undisturbed(attempts: int = ATTEMPTS, launch: MeasureLaunch | None =
     for _ in range(attempts - 1):
         between, found = load_now(), measure_cpu(launch)
         better = better_of(last, found)
-        if agree(last, found) and before.others_until(load_now()) <= IDLE:
+        alone = not before.cores or before.others_until(load_now()) <= IDLE  # where that is known
+        if alone and agree(last, found):
             return Measured(better, disturbed=False)
         before, last = between, found
     return Measured(better, disturbed=True)
@@ -189,7 +190,8 @@ class _Measurement:
         return CpuRates(
             clock, memory, core_memory, cache, core_cache, shared, multiply, self.width, loads / self.width / clock,
             stores / self.width / clock, latency, stored_2, stored_3, stored, past_3, past,
-            clock * self._past_store(far, core_memory / max(past, 0.1)), self._cache_share(size, cache, memory), LAUNCH_SECONDS,
+            clock * self._past_store(far, core_memory / max(past, 0.1)), self._cache_share(size, cache, memory),
+            LAUNCH_SECONDS,
         )  # fmt: skip
 
     def _read_and_written(self, total: int, cores: int) -> tuple[float, float, float]:
