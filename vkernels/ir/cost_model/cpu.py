@@ -100,9 +100,9 @@ SELECTED = 1.0
 EXTENDED = 3.5
 """Cycles of one narrow float for all lanes: loaded, extended, repeated. Measured on an Intel server core of 2023 with a
 matmul in f16, packed as f32 and not."""
-PAST_STRAIGHT = 6.0
-"""Cycles of each store past the caches in straight code, in scans and among polynomials, which live by what the test of
-its address keeps from being interleaved. Elsewhere `past_store` of the core's costs."""
+PAST_STRAIGHT = 2.0
+"""How much more stores past the caches cost in straight code, in scans and among polynomials, which live by what the
+test of an address keeps from being interleaved."""
 OWN = 0.6
 """Part of a core's own cache that what is used again finds room in: what streams by takes the rest."""
 GRADUAL = 0.33
@@ -236,7 +236,7 @@ def _loop_cycles(loop: Loop, at: PlanBatch, limits: Limits, rates: CoreRates, re
             if step.touch.writes:
                 stores = stores + cost
                 if step.touch.place in at.choices.streams:
-                    hops = hops + (PAST_STRAIGHT if entwined else core.past_store) * cost
+                    hops = hops + core.past_store * (PAST_STRAIGHT if entwined else 1) * cost
             else:
                 loads = loads + cost
             hops = hops + often * (_hops(step, loop, at) + _waited(step, at, limits))
