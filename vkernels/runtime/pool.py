@@ -25,16 +25,21 @@ from .pool_ir import POOL_WORDS, pool_ir
 from .pool_wait_ir import FUTEX
 from .work_descriptor import WorkDescriptor
 
-SPIN_SECONDS = 2e-4
-"""How long a thread waits before it sleeps."""
+SPIN_SECONDS = 5e-5
+"""How long a helper waits for a call before it sleeps: about what waking it costs."""
+
+FINISH_SECONDS = 4e-4
+"""How long a thread waits within a call before it sleeps: others are at work on what it waits for."""
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """Seconds. `spin`: a thread waits so long before it sleeps. `share`: a call that takes less on one thread stays
-    there; `wake`: it does too, if helpers sleep, unless calls right before it bring the sum to as much."""
+    """Seconds. `spin`: a helper waits so long for a call before it sleeps; `finish`: any thread, within a call.
+    `share`: a call that takes less on one thread stays there; `wake`: it does too, if helpers sleep, unless calls right
+    before it bring the sum to as much."""
 
     spin: float = SPIN_SECONDS
+    finish: float = FINISH_SECONDS
     share: float = SHARE_SECONDS
     wake: float = WAKE_SECONDS
 
@@ -49,7 +54,7 @@ class Pool:
         self._address = self._state.address
         ctypes.memset(self._address, 0, self._state.size)
         self._words = (ctypes.c_int64 * POOL_WORDS).from_address(self._address)
-        for at, seconds in ((34, waiting.spin), (37, waiting.share), (38, waiting.wake)):
+        for at, seconds in ((32, waiting.finish), (34, waiting.spin), (37, waiting.share), (38, waiting.wake)):
             self._words[at] = round(1e9 * seconds)
         self._code = _native_code()
         self._helpers: list[ctypes.c_void_p] = []

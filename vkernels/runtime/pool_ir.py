@@ -18,7 +18,8 @@ The *pool* is what threads share between calls:
     0 generation: counts calls   1 helpers that the latest call wants   2 the call, 0 outside one
     |   8 helpers asleep, a bit each (see below)   |   16 active: helpers that may be reading the call   17 the caller
     sleeps until `active` is 0   |   24 busy: a call is running   25 nanoseconds of calls that sleeping helpers missed
-    26 when the last one began   |   33 stop   34 nanoseconds that a waiting thread spins before it sleeps   35 the caller's core, plus 1,
+    26 when the last one began   |   32 nanoseconds that a thread spins within a call before it sleeps   33 stop
+    34 the same of a helper that waits for a call   35 the caller's core, plus 1,
     when helpers last were kept off it   36 helpers that have begun   37 nanoseconds of the shortest call that is shared
     38 nanoseconds of the shortest call that wakes helpers   39 cores left for helpers, as last counted   |   40 their thread ids, of the first 64
     104 a set of 1024 cores
@@ -49,8 +50,9 @@ def pool_ir(machine: str) -> str:
     declaration, call = PAUSE[machine]
     text = (_DECLARED + WAIT + KEEP_OFF + WORK + _THREADS).replace("PAUSE_DECLARATION", declaration)
     text = text.replace("PAUSE", call)
-    numbers = zip(("GETAFFINITY", "SETAFFINITY", "GETTID"), AFFINITY[machine], strict=True)
-    for name, number in (("FUTEX", FUTEX[machine]), ("YIELD", YIELD[machine]), *numbers):
+    calls = zip(("GETAFFINITY", "SETAFFINITY", "GETTID"), AFFINITY[machine], strict=True)
+    numbers = ("FUTEX", FUTEX[machine]), ("YIELD", YIELD[machine]), *calls
+    for name, number in numbers:
         text = text.replace(name, str(number))
     return text
 

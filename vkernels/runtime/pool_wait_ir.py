@@ -50,64 +50,64 @@ define internal i64 @bits_of(i64 %helpers) {
   ret i64 %bits
 }
 
-; One turn of a waiting loop that began to wait %turn turns ago. Returns when to sleep: 0 before that is known, -1 for now.
-; It gives way now and then if there are fewer cores than threads, for the one that is waited for may be on this very core.
-; It does not otherwise: other work on this core, however unimportant, would keep it for milliseconds.
-define internal i64 @linger(ptr %pool, i64 %turn, i64 %deadline) {
+; One turn, the %turn-th, of a loop that waits; returns whether to sleep now: when %most nanoseconds are over. %began:
+; when waiting began, 0 at first. It gives way if there are fewer cores than threads, for the one that is waited for
+; may be on this very core. It does not otherwise: other work, however unimportant, keeps a core for milliseconds.
+define internal i1 @linger(ptr %pool, i64 %turn, ptr %began_at, i64 %most) {
 entry:
   PAUSE
   %phase = and i64 %turn, 31
   %looks = icmp eq i64 %phase, 31
-  br i1 %looks, label %look, label %same
-same:
-  ret i64 %deadline
+  br i1 %looks, label %look, label %stay
 look:
+  %time = call i64 @now()
+  %began = load i64, ptr %began_at
+  %known = icmp ne i64 %began, 0
+  br i1 %known, label %compare, label %begin
+begin:
+  store i64 %time, ptr %began_at
+  br label %judge
+compare:
+  %waited = sub i64 %time, %began
+  %late = icmp ugt i64 %waited, %most
+  br i1 %late, label %sleep, label %judge
+judge:
   %wanted_at = getelementptr i64, ptr %pool, i64 1
   %wanted = load atomic i64, ptr %wanted_at monotonic, align 8
   %free_at = getelementptr i64, ptr %pool, i64 39
   %free = load atomic i64, ptr %free_at monotonic, align 8
   %crowded = icmp sgt i64 %wanted, %free
-  br i1 %crowded, label %yield, label %ask
+  br i1 %crowded, label %yield, label %stay
 yield:
   %status = call i64 (i64, ...) @syscall(i64 YIELD)
-  br label %ask
-ask:
-  %time = call i64 @now()
-  %known = icmp ne i64 %deadline, 0
-  br i1 %known, label %compare, label %begin
-begin:
-  %spins_at = getelementptr i64, ptr %pool, i64 34
-  %spins = load i64, ptr %spins_at
-  %until = add i64 %time, %spins
-  ret i64 %until
-compare:
-  %late = icmp ugt i64 %time, %deadline
-  %result = select i1 %late, i64 -1, i64 %deadline
-  ret i64 %result
+  br label %stay
+stay:
+  ret i1 false
+sleep:
+  ret i1 true
 }
 
-; Wait until the word is %value: spin for a while, then sleep.
+; Wait within a call until the word is %value: spin for a while, then sleep.
 ; %sleepers counts those asleep, so that who changes the word knows whether to wake.
 define internal void @await(ptr %pool, ptr %word, i64 %value, ptr %sleepers) {
 entry:
-  %spins_at = getelementptr i64, ptr %pool, i64 34
+  %spins_at = getelementptr i64, ptr %pool, i64 32
   %spins = load i64, ptr %spins_at
   %never = icmp eq i64 %spins, 0
-  %first = select i1 %never, i64 -1, i64 0
+  %began = alloca i64, align 8
+  store i64 0, ptr %began
   br label %spin
 spin:
-  %turn = phi i64 [ 0, %entry ], [ %next_turn, %on ]
-  %deadline = phi i64 [ %first, %entry ], [ %later, %on ]
+  %turn = phi i64 [ 0, %entry ], [ %next_turn, %turn_over ]
   %now = load atomic i64, ptr %word seq_cst, align 8
   %arrived = icmp eq i64 %now, %value
   br i1 %arrived, label %done, label %again
 again:
-  %is_over = icmp eq i64 %deadline, -1
-  br i1 %is_over, label %doze, label %on
-on:
-  %later = call i64 @linger(ptr %pool, i64 %turn, i64 %deadline)
+  br i1 %never, label %doze, label %turn_over
+turn_over:
+  %sleeps = call i1 @linger(ptr %pool, i64 %turn, ptr %began, i64 %spins)
   %next_turn = add i64 %turn, 1
-  br label %spin
+  br i1 %sleeps, label %doze, label %spin
 doze:
   %_ = atomicrmw add ptr %sleepers, i64 1 seq_cst, align 8
   br label %look
@@ -132,7 +132,8 @@ entry:
   %spins_at = getelementptr i64, ptr %pool, i64 34
   %spins = load i64, ptr %spins_at
   %never = icmp eq i64 %spins, 0
-  %first = select i1 %never, i64 -1, i64 0
+  %began = alloca i64, align 8
+  store i64 0, ptr %began
   %wanted_at = getelementptr i64, ptr %pool, i64 1
   %stop_at = getelementptr i64, ptr %pool, i64 33
   %asleep = getelementptr i64, ptr %pool, i64 8
@@ -142,9 +143,8 @@ entry:
   %bit32 = trunc i64 %bit to i32
   br label %spin
 spin:
-  %turn = phi i64 [ 0, %entry ], [ %next_turn, %on ]
-  %deadline = phi i64 [ %first, %entry ], [ %later, %on ]
-  %known = phi i64 [ %seen, %entry ], [ %now, %on ]
+  %turn = phi i64 [ 0, %entry ], [ %next_turn, %turn_over ]
+  %known = phi i64 [ %seen, %entry ], [ %now, %turn_over ]
   %now = load atomic i64, ptr %pool seq_cst, align 8
   %changed = icmp ne i64 %now, %known
   br i1 %changed, label %judge, label %again
@@ -156,14 +156,13 @@ judge:
   %comes = or i1 %wanted, %ends
   br i1 %comes, label %done, label %again
 again:
-  %is_over = icmp eq i64 %deadline, -1
-  br i1 %is_over, label %doze, label %on
-on:
-  %later = call i64 @linger(ptr %pool, i64 %turn, i64 %deadline)
+  br i1 %never, label %doze, label %turn_over
+turn_over:
+  %sleeps = call i1 @linger(ptr %pool, i64 %turn, ptr %began, i64 %spins)
   %next_turn = add i64 %turn, 1
-  br label %spin
+  br i1 %sleeps, label %doze, label %spin
 doze:
-  %dozing_at = phi i64 [ %now, %again ], [ %found, %judge_again ]
+  %dozing_at = phi i64 [ %now, %again ], [ %now, %turn_over ], [ %found, %judge_again ]
   %_ = atomicrmw or ptr %asleep, i64 %bit seq_cst, align 8
   br label %look
 look:
