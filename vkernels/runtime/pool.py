@@ -9,6 +9,7 @@ the helpers, where it may use no other core, and where the call is too short to 
 from __future__ import annotations
 
 import ctypes
+import os
 import platform
 import signal
 import sys
@@ -56,6 +57,7 @@ class Pool:
         self._words = (ctypes.c_int64 * POOL_WORDS).from_address(self._address)
         for at, seconds in ((32, waiting.finish), (34, waiting.spin), (37, waiting.share), (38, waiting.wake)):
             self._words[at] = round(1e9 * seconds)
+        self._words[27] = os.getpid()
         self._code = _native_code()
         self._helpers: list[ctypes.c_void_p] = []
         self._lock = threading.Lock()

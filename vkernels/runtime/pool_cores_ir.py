@@ -1,11 +1,39 @@
-"""Where the helpers of a pool may run, as LLVM IR; `pool_ir` describes the memory that threads share."""
+"""Where and how the helpers of a pool may run, as LLVM IR; `pool_ir` describes the memory that threads share."""
 
 from __future__ import annotations
 
 AFFINITY = {"x86_64": (204, 203, 186), "aarch64": (123, 122, 178)}
 """The numbers of the system calls sched_getaffinity, sched_setaffinity and gettid, by machine."""
 
+POLICY = {"x86_64": (145, 144), "aarch64": (120, 119)}
+"""The numbers of the system calls sched_getscheduler and sched_setscheduler, by machine."""
+
 KEEP_OFF = r"""
+; Run this helper as the process's main thread is run: it works for all threads, not for the one that started it alone.
+; Only where neither is a real-time thread. The system may refuse it.
+define internal void @adopt_policy(ptr %pool) {
+entry:
+  %process_at = getelementptr i64, ptr %pool, i64 27
+  %process = load i64, ptr %process_at
+  %main = call i64 (i64, ...) @syscall(i64 GETPOLICY, i64 %process)
+  %own = call i64 (i64, ...) @syscall(i64 GETPOLICY, i64 0)
+  %differs = icmp ne i64 %main, %own
+  %other = icmp eq i64 %main, 0
+  %batch = icmp eq i64 %main, 3
+  %idle = icmp eq i64 %main, 5
+  %usual = or i1 %other, %batch
+  %plain = or i1 %usual, %idle
+  %changes = and i1 %differs, %plain
+  br i1 %changes, label %change, label %end
+change:
+  %priority = alloca i64, align 8
+  store i64 0, ptr %priority
+  %_ = call i64 (i64, ...) @syscall(i64 SETPOLICY, i64 0, i64 %main, ptr %priority)
+  br label %end
+end:
+  ret void
+}
+
 ; Let helpers run on every core that the caller may use but its own. A woken thread is often put on the core of the one
 ; that wakes it, and would wait there for milliseconds while other cores are idle. Only when the caller has moved.
 ; False where the caller may use no other core: a helper would only be in its way.
@@ -82,4 +110,4 @@ no:
 
 declare i64 @llvm.ctpop.i64(i64)
 """
-"""`@keep_off`."""
+"""`@adopt_policy` and `@keep_off`."""

@@ -18,7 +18,7 @@ The *pool* is what threads share between calls:
     0 generation: counts calls   1 helpers that the latest call wants   2 the call, 0 outside one
     |   8 helpers asleep, a bit each (see below)   |   16 active: helpers that may be reading the call   17 the caller
     sleeps until `active` is 0   |   24 busy: a call is running   25 nanoseconds of calls that sleeping helpers missed
-    26 when the last one began   |   32 nanoseconds that a thread spins within a call before it sleeps   33 stop
+    26 when the last one began   27 the process's id   |   32 nanoseconds that a thread spins within a call before it sleeps   33 stop
     34 the same of a helper that waits for a call   35 the caller's core, plus 1,
     when helpers last were kept off it   36 helpers that have begun   37 nanoseconds of the shortest call that is shared
     38 nanoseconds of the shortest call that wakes helpers   39 cores left for helpers, as last counted   |   40 their thread ids, of the first 64
@@ -34,7 +34,7 @@ sequentially consistent, and a sleeper hands the kernel the value that it saw, s
 
 from __future__ import annotations
 
-from .pool_cores_ir import AFFINITY, KEEP_OFF
+from .pool_cores_ir import AFFINITY, KEEP_OFF, POLICY
 from .pool_wait_ir import FUTEX, PAUSE, WAIT, YIELD
 from .pool_work_ir import WORK
 
@@ -50,7 +50,8 @@ def pool_ir(machine: str) -> str:
     declaration, call = PAUSE[machine]
     text = (_DECLARED + WAIT + KEEP_OFF + WORK + _THREADS).replace("PAUSE_DECLARATION", declaration)
     text = text.replace("PAUSE", call)
-    calls = zip(("GETAFFINITY", "SETAFFINITY", "GETTID"), AFFINITY[machine], strict=True)
+    names = "GETAFFINITY", "SETAFFINITY", "GETTID", "GETPOLICY", "SETPOLICY"
+    calls = zip(names, (*AFFINITY[machine], *POLICY[machine]), strict=True)
     numbers = ("FUTEX", FUTEX[machine]), ("YIELD", YIELD[machine]), *calls
     for name, number in numbers:
         text = text.replace(name, str(number))
@@ -232,6 +233,7 @@ share:
 ; The life of a helper: wait for a call, take part in it, wait again.
 define ptr @vk_helper(ptr %pool) {
 entry:
+  call void @adopt_policy(ptr %pool)
   %begun_at = getelementptr i64, ptr %pool, i64 36
   %id = call i64 (i64, ...) @syscall(i64 GETTID)
   %number = atomicrmw add ptr %begun_at, i64 1 seq_cst, align 8
