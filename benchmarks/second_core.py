@@ -1,4 +1,4 @@
-"""What a second core costs: calls that compute for some microseconds, alone, shared as the pool decides, and always shared.
+"""What a second core costs: short calls alone, shared where the pool decides so, and always shared.
 
     python benchmarks/second_core.py [--gaps 0,20,100,1000] [--work 2,4,8,16,32,64,128] [--rounds 5]
 
@@ -24,7 +24,7 @@ from vkernels.runtime.work_descriptor import NativeLaunch, WorkDescriptor
 PROGRAMS = 16
 CALLS = 200
 BUSY = r"""
-; Arguments: 0 the turns of a program. Each turn takes as many cycles as an addition and a multiplication one after another.
+; Arguments: 0 the turns of a program, each an addition and a multiplication one after another.
 define void @busy(ptr %arguments, i64 %begin, i64 %end, ptr %workspace) {
 entry:
   %turns = load i64, ptr %arguments

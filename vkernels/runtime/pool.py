@@ -1,9 +1,9 @@
 """A pool of native threads that run the programs of a kernel.
 
 Helpers wait for work in native code: they spin for some microseconds, then sleep, so an idle pool costs nothing.
-Every thread begins with its own part of the programs, the calling thread at once; whoever is done takes what others have
-not begun, so a call never waits for a helper that comes late. The caller runs everything itself where another call has
-the helpers, where it may use no other core, and where the call is too short to pay for the hand-over.
+Every thread begins with its own part of the programs, the calling thread at once. A thread that is done takes what
+others have not begun, so a call never waits for a helper that comes late. The caller runs everything itself where
+another call has the helpers, where it may use no other core, and where the call is too short to pay for helpers.
 """
 
 from __future__ import annotations

@@ -16,13 +16,15 @@ takes what is left of other parts: whatever a helper has not begun, nobody waits
 The *pool* is what threads share between calls:
 
     0 generation: counts calls   1 helpers that the latest call wants   2 the call, 0 outside one
-    |   8 helpers asleep, a bit each (see below)   |   16 active: helpers that may be reading the call   17 the caller
-    sleeps until `active` is 0   |   24 busy: a call is running   25 nanoseconds of calls that sleeping helpers missed
-    26 when the last one began   27 the process's id   |   32 nanoseconds that a thread spins within a call before it sleeps   33 stop
-    34 the same of a helper that waits for a call   35 the caller's core, plus 1,
-    when helpers last were kept off it   36 helpers that have begun   37 nanoseconds of the shortest call that is shared
-    38 nanoseconds of the shortest call that wakes helpers   39 cores left for helpers, as last counted   |   40 their thread ids, of the first 64
-    104 a set of 1024 cores
+    8 helpers asleep, a bit each (see below)
+    16 active: helpers that may be reading the call   17 the caller sleeps until `active` is 0
+    24 busy: a call is running   25 nanoseconds of calls that sleeping helpers missed   26 when the last one began
+    27 the process's id
+    32 nanoseconds that a thread spins within a call before it sleeps   33 stop   34 the same of a helper that waits for
+    a call   35 the caller's core, plus 1, when helpers last were kept off it   36 helpers that have begun
+    37 nanoseconds of the shortest call that is shared   38 of the shortest that wakes helpers
+    39 cores left for helpers, as last counted
+    40 thread ids of the first 64 helpers   104 a set of 1024 cores
 
 Helper h sets bit min(h, 31) of `asleep` before it sleeps; who wakes it clears the bit. A wake-up names the bits of the
 helpers that the call wants, so that no other ones run.

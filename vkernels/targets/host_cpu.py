@@ -21,7 +21,7 @@ DEFAULT_LEVEL_2 = 512 << 10
 DEFAULT_LEVEL_3 = 8 << 20
 DEFAULT_MEMORY = 1 << 32
 LAUNCH_SECONDS = 1e-6
-"""What a launch on several cores costs beyond its work: measured with two, 0.7 µs for the first, 0.4 µs for each more."""
+"""What a launch on several cores costs beyond its work. Measured with two: 0.7 µs for the first, 0.4 for each more."""
 SHARE_SECONDS = 3e-6
 """A call that takes less on one core stays there, although helpers are awake: two cores gain nothing below 2 µs."""
 WAKE_SECONDS = 4e-5
