@@ -26,10 +26,11 @@ BETTER = 0.999
 WORTH_GOING_ON = 1.2
 """A second climb goes on if its first round ends within this many times the best of the first one."""
 WORTH_CLIMBING = 2.5
-"""A second climb begins if its start takes at most this many times as long."""
+"""A second climb begins if its start takes at most this many times as long as what the first one found, or little more
+(`CLOSE`) than what that one started from: decisions may win as much again."""
 CLOSE = 1.25
-"""Of those that hold as many axes, the families of which more axes are held: those that take at most this many times
-as long as the best."""
+"""Families that are little worse: they take at most this many times as long. Of those that hold as many axes, more axes
+are held of these."""
 WORTH_HOLDING = 4.0
 """More axes are held if those before do not take more than this many times as long as others with other lanes."""
 WORTH_CUTTING = 0.75
@@ -157,10 +158,12 @@ def find_families(space: PlanSearchSpace, wanted: int | None = None) -> list[Pla
     """
     search = _Search(space, wanted)
     best: PlanFamily | None = None
+    first = math.inf
     for rough in search.starts():
         start = search.look(rough.choices, rough.least) or rough
-        if best is not None and start.least > WORTH_CLIMBING * best.least:
+        if best is not None and start.least > max(WORTH_CLIMBING * best.least, CLOSE * first):
             continue
+        first = min(first, start.least)
         found = search.climb(start, math.inf if best is None else best.least)
         best = found if best is None or found.least < best.least else best
     if best is not None:
