@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
 from .memory import guarded, poisoned
-from .running import run
+from .running import compiled, run
 from .texts import facts, tile
 
 REDUCE = {"sum": np.sum, "product": np.prod, "max": np.max, "min": np.min}
@@ -128,6 +131,34 @@ vk.mapped @dot(%a: {a}, %b: {b}, %c: {c}, %out: {c}) {lanes} {facts()} {{
     out = poisoned((m, n), x.dtype)
     run(text, [x, y, z, out], {})
     np.testing.assert_allclose(out, x @ y + z, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("strides", "guard", "in_rows"), [((-1, 1), "", True), ((64, 1), "", False), ((-1, 1), " guarding [0]", False)]
+)
+def test_a_dot_finishes_one_row_after_another_where_each_has_an_address_of_its_own(
+    strides: tuple[int, int], guard: str, in_rows: bool
+) -> None:
+    """Else it adds the products of one position to the sums of all rows. Masks are found once for each position."""
+    a, b, c = (f"!vk.tensor<[{d}], f32>" for d in ("M, K", "K, N", "M, N"))
+    ta, tb, tc = tile("f32", i=3, k=2), tile("f32", k=2, j=16), tile("f32", i=3, j=16)
+    text = f"""
+vk.mapped @dot(%a: {a}, %b: {b}, %out: {c}) lanes j {facts({"a": strides, "b": [-1, 1], "out": [-1, 1]})} {{
+  %one = arith.constant 1 : i64
+  %M = vk.size M
+  vk.launch "dot" over (%p = %one) {{
+    %l = vk.load %a[i, k]{guard} : {a} -> {ta}
+    %r = vk.load %b[k, j] : {b} -> {tb}
+    %s = arith.constant dense<0.0> : {tc}
+    %d = vk.dot %l, %r, %s along k precision ieee : {ta}, {tb}, {tc}
+    vk.store %d in %out[i, j] : {c} <- {tc}
+  }}
+}}
+"""
+    sums = [re.findall(r"%\w+", line) for line in compiled(text, 64).mlir.splitlines() if "arith.addf" in line]
+    assert len(sums) == 6
+    goes_on = [later[2] == earlier[0] for earlier, later in pairwise(sums)]
+    assert goes_on == ([True, False, True, False, True] if in_rows else [False] * 5)
 
 
 @pytest.mark.parametrize("lanes", ["lanes b", "lanes j", "lanes k"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import overload
 
@@ -131,7 +131,8 @@ def lower_load(state: LlvmState, operation: AccessOp) -> None:
     access = AddressedAccess(state, operation)
     element = memory_element(element_of(operation.tile), operation)
     if _is_for_dots(state, operation):
-        late = LateNames([partial(load, access, place, element) for place in access.places()])
+        apart = frozenset[str]() if access.is_masked else access.unknown_axes()
+        late = LateNames([partial(load, access, place, element) for place in access.places()], apart)
         state.values[operation.results[0]] = RegisterTile(access.layout, element, late)
         return
     names = [load(access, place, element) for place in access.places()]
@@ -160,10 +161,14 @@ def _is_for_dots(state: LlvmState, operation: AccessOp) -> bool:
 
 
 class LateNames(Sequence[str]):
-    """Names of registers, each made when it is first asked for."""
+    """Names of registers, each made when it is first asked for.
 
-    def __init__(self, make: Sequence[Callable[[], str]]):
-        self._make = make
+    `apart`: axes along which they are loaded from addresses at distances that are not known; none where masks are
+    computed for each position, which rows share.
+    """
+
+    def __init__(self, make: Sequence[Callable[[], str]], apart: Collection[str]):
+        self._make, self.apart = make, apart
         self._made: dict[int, str] = {}
 
     def __len__(self) -> int:

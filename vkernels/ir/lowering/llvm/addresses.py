@@ -99,6 +99,15 @@ class AddressedAccess:
                 step = self.emit.add(step, self.emit.multiply(dimension.terms[axis], dimension.stride))
         return step
 
+    def unknown_axes(self) -> frozenset[str]:
+        """The axes along which the elements from one position to the next are not known before the call."""
+        return frozenset(axis for axis in self.layout.axes if not isinstance(self._step(axis), int))
+
+    @property
+    def is_masked(self) -> bool:
+        """Whether some elements may be inactive."""
+        return bool(self.bounds) or self.mask is not None or bool(self.operation.guarded_dimensions)
+
     def _row_pointer(self, positions: Mapping[str, int]) -> str:
         """The first element of a row, index tiles that vary along the lanes aside."""
         pointer = self.start

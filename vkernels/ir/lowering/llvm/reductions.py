@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ...dialect import DotOp, ReductionOp, ScanOp
 from ...dialect.combining import kind_of
 from ..common import unsupported
+from .accesses import LateNames
 from .elementwise import extremum
 from .emit import LlvmEmitter, vector
 from .state import LlvmState
-from .tiles import RegisterTile
+from .tiles import Register, RegisterTile
 
 _FLOAT = {"sum": "addf", "product": "mulf"}
 _INTEGER = {"sum": "addi", "product": "muli", "max": "maxsi", "min": "minsi", "maxui": "maxui", "minui": "minui"}
@@ -110,12 +112,28 @@ def lower_dot(state: LlvmState, operation: DotOp) -> None:
         names = _dot_lanes(state, left, right, total)
     else:
         names = list(total.names)
-        for position in range(left.layout.size_of(axis)):
-            for number, register in enumerate(total.layout.registers()):
-                at = register._replace(positions={**register.positions, axis: position})
-                a, b = left.spread(state.emit, at), right.spread(state.emit, at)
-                names[number] = _multiply_add(state, a, b, names[number], total.element, register.width)
+        for group in _in_groups(left, right, total):
+            for position in range(left.layout.size_of(axis)):
+                for number, register in group:
+                    at = register._replace(positions={**register.positions, axis: position})
+                    a, b = left.spread(state.emit, at), right.spread(state.emit, at)
+                    names[number] = _multiply_add(state, a, b, names[number], total.element, register.width)
     state.define(operation.result, names)
+
+
+def _in_groups(left: RegisterTile, right: RegisterTile, total: RegisterTile) -> Iterable[list[tuple[int, Register]]]:
+    """The registers of a dot's sums in the order in which they are added to: each group at all contracted positions.
+
+    All are one group, but where one address serves the contracted positions of a row that is loaded late, and other
+    rows have other addresses. Then rows come one after another: one position of all rows after the next would take an
+    address for each row, or a register for each of its elements.
+    """
+    groups: dict[tuple[int, ...], list[tuple[int, Register]]] = {}
+    apart = [axis for tile in (left, right) if isinstance(tile.names, LateNames) for axis in tile.names.apart]
+    for number, register in enumerate(total.layout.registers()):
+        row = tuple(register.positions[axis] for axis in apart if axis in register.positions)
+        groups.setdefault(row, []).append((number, register))
+    return groups.values()
 
 
 def _dot_lanes(state: LlvmState, left: RegisterTile, right: RegisterTile, total: RegisterTile) -> list[str]:
