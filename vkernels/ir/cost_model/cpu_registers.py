@@ -23,13 +23,16 @@ def cpu_registers(at: PlanBatch, limits: Limits, everywhere: bool = False) -> Nu
 
     A loop around others moves its tiles through memory where they are too many, once for all of the inner loops'
     iterations: see `cpu_spills`. So such loops count only `everywhere`. Beside a loop that streams results of dots,
-    straight code may do so too, once a program.
+    straight code may do so too, once a program. Of other straight code that runs once beside loops the largest tile
+    counts: compilers go through it register by register, and what is beside it moves through memory at most once.
     """
     worst: Numbers = 0
     streams = any(loop.rescaled for loop in at.loops)
     for loop in at.loops:
-        if not (streams and not loop.axes) and (everywhere or not _is_around_others(loop, at)):
-            worst = np.maximum(worst, loop_registers(loop, at, limits))
+        if everywhere or not ((streams and not loop.axes) or _is_around_others(loop, at)):
+            is_once = not everywhere and _runs_once_beside_loops(loop, at)
+            taken = _largest(loop, at, limits) if is_once else loop_registers(loop, at, limits)
+            worst = np.maximum(worst, taken)
     return worst
 
 
@@ -45,6 +48,16 @@ def loop_registers(loop: Loop, at: PlanBatch, limits: Limits) -> Numbers:
 def cpu_spills(loop: Loop, at: PlanBatch, limits: Limits) -> Numbers:
     """Registers that an iteration of a loop stores and loads, since there are not enough."""
     return np.maximum(0, loop_registers(loop, at, limits) - limits.registers)
+
+
+def _runs_once_beside_loops(loop: Loop, at: PlanBatch) -> bool:
+    """Whether a program goes through straight code once, and has loops beside it."""
+    return not loop.axes and not loop.ranges and any(other.axes for other in at.loops)
+
+
+def _largest(loop: Loop, at: PlanBatch, limits: Limits) -> Numbers:
+    """Registers of the largest tile that is alive at the worst point of a loop."""
+    return reduce(np.maximum, (_slots_of((alive,), at, limits) for alive in loop.live), 0)
 
 
 def _is_around_others(loop: Loop, at: PlanBatch) -> bool:

@@ -87,8 +87,8 @@ class _Search:
     # Which axes are held at once
 
     def starts(self) -> list[PlanFamily]:
-        """The best two families of those that hold whole axes and are plain otherwise; and of those that go online,
-        where others do not, the best."""
+        """The best two families of those that hold whole axes and are plain otherwise, and the best with other lanes;
+        and of those that go online, where others do not, the best."""
         kinds: dict[StructuralChoices, list[StructuralChoices]] = {}
         for choices in starting_choices(self.space):
             kinds.setdefault(replace(choices, held=frozenset()), []).append(choices)
@@ -97,7 +97,10 @@ class _Search:
         ranked = sorted({id(family): family for family in found}.values(), key=lambda family: family.least)
         plain = min((len(family.choices.online) for family in ranked), default=0)
         online = [family for family in ranked if len(family.choices.online) > plain]
-        return [family for family in ranked if family not in online][:2] + online[:1]
+        best = [family for family in ranked if family not in online]
+        lanes = {family.choices.lanes for family in best[:2]}
+        others = [family for family in best[2:] if family.choices.lanes not in lanes]
+        return best[:2] + others[:1] + online[:1]
 
     def _holding_more(self, every_choice: Iterable[StructuralChoices], least: dict[int, float]) -> Iterator[PlanFamily]:
         """Families that hold one whole axis more at each step: one with which they take little. `least`: seconds of
