@@ -31,6 +31,11 @@ def test_rows_half_a_page_apart_are_worth_packing_and_near_ones_are_not():
     assert seconds(128, packs=("a", "b")) > seconds(128, packs=("a",))
 
 
+def test_rows_a_power_of_two_apart_share_places_in_a_cache_and_others_do_not():
+    assert seconds(1024, packs=("a", "b")) < 0.8 * seconds(1024, packs=("a",))
+    assert seconds(1040, packs=("a", "b")) > 0.95 * seconds(1040, packs=("a",))
+
+
 def registers(kernel, sizes, plan, **constants):
     """Vector registers of 64 bytes, of float32 tensors."""
     tensors = tuple((each.name, "float32") for each in kernel.parameters if each.kind == "tensor")

@@ -10,9 +10,9 @@ from ..limits import Limits
 from .atomics import IN_TURN, copied_bytes, update_cycles
 from .cpu_packs import packing
 from .cpu_registers import EXPANDED, cpu_spills, cpu_streamed, slots
-from .cpu_rows import LINE, cycles_of_far_lines, cycles_of_rows
+from .cpu_rows import GRADUAL, LINE, OWN, cycles_of_far_lines, cycles_of_hops, cycles_of_rows
 from .loops import Loop, LoopStep
-from .plan_batch import ModeledTimes, Numbers, PlanBatch, clipped
+from .plan_batch import ModeledTimes, Numbers, PlanBatch
 from .traffic import CacheTraffic, executed
 
 
@@ -62,16 +62,6 @@ ENTRY = 12.0
 """Cycles to enter a loop, its masked tail included."""
 CPU_PROGRAM_CYCLES = 25.0
 """Cycles to begin a program: coordinates, bounds, which variant."""
-HOP = 18.0
-"""Cycles of an iteration whose rows begin on other pages, for want of prefetching and places in the first cache."""
-PANEL = 128 << 10
-"""Bytes of such rows, in whole lines, beyond which the nearer caches do not keep them."""
-PAGE = 4096
-"""Bytes between rows from which on this happens."""
-PAGES = 2048
-"""Pages whose places a core knows without asking memory, as of Zen 3; of rows on more pages each is waited for."""
-CLOSER = 0.25
-"""Part of it where rows are closer, but no closer than half a page: every other shares a page with the one before."""
 POINTERS = 8
 """Rows whose addresses general registers hold beside all else."""
 APART = 2.0
@@ -104,10 +94,6 @@ PAST = 3.0
 """Cycles of each store past the caches: whether its address allows it is tested, which ends what can be interleaved."""
 PAST_STRAIGHT = 6.0
 """The same in straight code, in scans and among polynomials, which live by that."""
-OWN = 0.6
-"""Part of a core's own cache that what is used again finds room in: what streams by takes the rest."""
-GRADUAL = 0.33
-"""How much sooner, and later, than that caches begin to lose what is used again, and have lost all of it."""
 LAST_CACHE_SHARE = 0.35
 """Part of the last cache that a kernel finds its own from call to call in: other work takes the rest."""
 ALONE = 30e9
@@ -241,7 +227,7 @@ def _loop_cycles(loop: Loop, at: PlanBatch, limits: Limits, rates: CoreRates, re
                     hops = hops + (PAST_STRAIGHT if entwined else PAST) * cost
             else:
                 loads = loads + cost
-            hops = hops + often * (_hops(step, loop, at) + _waited(step, at, limits))
+            hops = hops + often * (cycles_of_hops(step, loop, at, limits) + _waited(step, at, limits))
             if step.touch.breaks:
                 hops = hops + often * TESTED + at.all_trips(step.ranges) * _broken(step, loop, at, width)
     guarded = {step.touch.alignment for step in loop.steps if step.touch and step.touch.guarded}
@@ -368,24 +354,3 @@ def _across(axes: tuple[str, ...], reduced: str, at: PlanBatch, width: int) -> N
         return at.tile(axes) / width
     along = np.minimum(width, at.size(reduced))
     return at.tile(axis for axis in axes if axis != reduced) * ACROSS * np.ceil(np.log2(np.maximum(1, along)))
-
-
-def _hops(step: LoopStep, loop: Loop, at: PlanBatch) -> Numbers:
-    """Cycles lost where each iteration of the innermost loop begins rows far from those of the last iteration."""
-    touch = step.touch
-    packs = at.choices.packs
-    if touch is None or touch.home is not None or touch.run is None or len(touch.axes) < 2 or touch.place in packs:
-        return 0.0
-    inner = (*loop.axes, *step.ranges)
-    if not inner or inner[-1] == touch.run or inner[-1] not in touch.axes or touch.run in at.choices.held:
-        return 0.0
-    stride = max(1, at.extents.get(touch.run, 1)) * touch.element_bytes
-    if stride < PAGE // 2:
-        return 0.0
-    rows = at.tile(axis for axis in touch.axes if axis not in (touch.run, inner[-1]))
-    if at.extents.get(inner[-1], 1) * min(1, stride // PAGE) > PAGES:  # else an iteration's are waited for together
-        rows = rows * at.size(inner[-1])
-    length = at.size(touch.run) * touch.element_bytes
-    panel = max(1, at.extents.get(inner[-1], 1)) * np.maximum(LINE, length)
-    part = 1.0 if stride >= PAGE else CLOSER
-    return HOP * part * rows * clipped(256 / length, 0, 1) * clipped(panel / PANEL, 0, 1)

@@ -135,7 +135,7 @@ class CacheTraffic:
         """Bytes of every touch, a row each."""
         tables = self._tables
         taken = tables.taken * np.where(tables.alone, users, 1)
-        lost = _beyond(taken, capacity, gradual)
+        lost = part_lost(taken, capacity, gradual)
         if gradual and tables.scattered.any():  # in no order: what is there is found, whatever came before
             found = np.minimum(lost, np.maximum(0, 1 - capacity / np.maximum(1, taken)))
             lost = np.where(tables.scattered, found, lost)
@@ -328,7 +328,7 @@ def _added(rows: Table) -> Numbers:
     return np.add.accumulate(rows, axis=0)[-1] if len(rows) else 0.0
 
 
-def _beyond(taken: Numbers, capacity: Numbers, gradual: float) -> Numbers:
+def part_lost(taken: Numbers, capacity: Numbers, gradual: float) -> Numbers:
     """The part of what is touched again that a cache has lost meanwhile."""
     if not gradual:
         return np.where(taken <= capacity, 0.0, 1.0)
