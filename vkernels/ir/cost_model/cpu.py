@@ -100,7 +100,8 @@ ALONE = 30e9
 """Bytes a second that one core draws from memory at most: as many lines as it can wait for, in a memory's latency."""
 WAITED = 0.5
 """Part of what level 3 takes in which instructions wait, beside what little is hidden of all that is no bottleneck.
-Measured on an Intel server core of 2023 with f32 products whose operand passes by from there: 0.7 to 1.1 of it shows."""
+Measured on an Intel server core of 2023 with f32 products whose operand passes by from there: 0.7 to 1.1 of it shows.
+"""
 SPILL_ACCESSES = 2.0
 """Loads and stores of a register that there is no room for."""
 STREAMED = 16.0

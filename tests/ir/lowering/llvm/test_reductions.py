@@ -134,18 +134,26 @@ vk.mapped @dot(%a: {a}, %b: {b}, %c: {c}, %out: {c}) {lanes} {facts()} {{
 
 
 @pytest.mark.parametrize(
-    ("strides", "guard", "in_rows"), [((-1, 1), "", True), ((64, 1), "", False), ((-1, 1), " guarding [0]", False)]
+    ("strides", "guard", "in_rows"),
+    [
+        ((-1, 1), "", True),
+        ((64, 1), "", False),
+        ((-1, 1), " guarding [0]", True),
+        ((-1, 1), " guarding [1]", False),
+    ],
 )
 def test_a_dot_finishes_one_row_after_another_where_each_has_an_address_of_its_own(
     strides: tuple[int, int], guard: str, in_rows: bool
 ) -> None:
-    """Else it adds the products of one position to the sums of all rows. Masks are found once for each position."""
+    """Else it adds the products of one position to the sums of all rows. So it does where
+    masks vary along the contracted axis, as rows share them."""
     a, b, c = (f"!vk.tensor<[{d}], f32>" for d in ("M, K", "K, N", "M, N"))
     ta, tb, tc = tile("f32", i=3, k=2), tile("f32", k=2, j=16), tile("f32", i=3, j=16)
     text = f"""
 vk.mapped @dot(%a: {a}, %b: {b}, %out: {c}) lanes j {facts({"a": strides, "b": [-1, 1], "out": [-1, 1]})} {{
   %one = arith.constant 1 : i64
   %M = vk.size M
+  %K = vk.size K
   vk.launch "dot" over (%p = %one) {{
     %l = vk.load %a[i, k]{guard} : {a} -> {ta}
     %r = vk.load %b[k, j] : {b} -> {tb}

@@ -131,8 +131,8 @@ def lower_load(state: LlvmState, operation: AccessOp) -> None:
     access = AddressedAccess(state, operation)
     element = memory_element(element_of(operation.tile), operation)
     if _is_for_dots(state, operation):
-        apart = frozenset[str]() if access.is_masked else access.unknown_axes()
-        late = LateNames([partial(load, access, place, element) for place in access.places()], apart)
+        make = [partial(load, access, place, element) for place in access.places()]
+        late = LateNames(make, access.unknown_axes(), access.masked_axes())
         state.values[operation.results[0]] = RegisterTile(access.layout, element, late)
         return
     names = [load(access, place, element) for place in access.places()]
@@ -163,12 +163,12 @@ def _is_for_dots(state: LlvmState, operation: AccessOp) -> bool:
 class LateNames(Sequence[str]):
     """Names of registers, each made when it is first asked for.
 
-    `apart`: axes along which they are loaded from addresses at distances that are not known; none where masks are
-    computed for each position, which rows share.
+    `apart`: axes along which they are loaded from addresses at distances that are not known. `masked`: those along
+    which masks vary.
     """
 
-    def __init__(self, make: Sequence[Callable[[], str]], apart: Collection[str]):
-        self._make, self.apart = make, apart
+    def __init__(self, make: Sequence[Callable[[], str]], apart: Collection[str], masked: Collection[str]):
+        self._make, self.apart, self.masked = make, apart, masked
         self._made: dict[int, str] = {}
 
     def __len__(self) -> int:

@@ -101,12 +101,15 @@ class AddressedAccess:
 
     def unknown_axes(self) -> frozenset[str]:
         """The axes along which the elements from one position to the next are not known before the call."""
-        return frozenset(axis for axis in self.layout.axes if not isinstance(self._step(axis), int))
+        found = {axis for each in self.dimensions if each.tile is not None for axis in each.tile.layout.axes}
+        return frozenset(axis for axis in self.layout.axes if axis in found or not isinstance(self._step(axis), int))
 
-    @property
-    def is_masked(self) -> bool:
-        """Whether some elements may be inactive."""
-        return bool(self.bounds) or self.mask is not None or bool(self.operation.guarded_dimensions)
+    def masked_axes(self) -> frozenset[str]:
+        """The axes along which it varies whether an element is active."""
+        guarded = [each for each in self.dimensions if each.is_guarded]
+        axes = {axis for each in guarded for axis in self.layout.axes if each.varies_along(axis)}
+        masked = () if self.mask is None else filter(self.mask.varies_along, self.mask.layout.axes)
+        return frozenset(axes.union(self.bounds, masked))
 
     def _row_pointer(self, positions: Mapping[str, int]) -> str:
         """The first element of a row, index tiles that vary along the lanes aside."""

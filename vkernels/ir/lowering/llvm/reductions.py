@@ -112,7 +112,7 @@ def lower_dot(state: LlvmState, operation: DotOp) -> None:
         names = _dot_lanes(state, left, right, total)
     else:
         names = list(total.names)
-        for group in _in_groups(left, right, total):
+        for group in _in_groups(left, right, total, axis):
             for position in range(left.layout.size_of(axis)):
                 for number, register in group:
                     at = register._replace(positions={**register.positions, axis: position})
@@ -121,17 +121,22 @@ def lower_dot(state: LlvmState, operation: DotOp) -> None:
     state.define(operation.result, names)
 
 
-def _in_groups(left: RegisterTile, right: RegisterTile, total: RegisterTile) -> Iterable[list[tuple[int, Register]]]:
-    """The registers of a dot's sums in the order in which they are added to: each group at all contracted positions.
+def _in_groups(
+    left: RegisterTile, right: RegisterTile, total: RegisterTile, axis: str
+) -> Iterable[list[tuple[int, Register]]]:
+    """The registers of a dot's sums in the order in which they are added to: each group at all positions of the
+    contracted axis.
 
     All are one group, but where one address serves the contracted positions of a row that is loaded late, and other
     rows have other addresses. Then rows come one after another: one position of all rows after the next would take an
-    address for each row, or a register for each of its elements.
+    address for each row, or a register for each of its elements. Where it varies along the contracted axis which
+    elements are active, rows share that, and come together.
     """
     groups: dict[tuple[int, ...], list[tuple[int, Register]]] = {}
-    apart = [axis for tile in (left, right) if isinstance(tile.names, LateNames) for axis in tile.names.apart]
+    late = [tile.names for tile in (left, right) if isinstance(tile.names, LateNames)]
+    apart = {each for names in late if axis not in names.masked for each in names.apart}
     for number, register in enumerate(total.layout.registers()):
-        row = tuple(register.positions[axis] for axis in apart if axis in register.positions)
+        row = tuple(position for each, position in register.positions.items() if each in apart)
         groups.setdefault(row, []).append((number, register))
     return groups.values()
 
