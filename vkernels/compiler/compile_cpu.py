@@ -16,7 +16,14 @@ from vkernels.ir.plan_json import plan_to_json
 from vkernels.ir.text import print_module
 
 from .artifact_cache import ArtifactCache, lowering_key
-from .backends.llvm import NativeKernel, compile_lowered, host_register_bytes, host_scales, lower_for_cpu
+from .backends.llvm import (
+    NativeKernel,
+    compile_lowered,
+    host_dot_units,
+    host_register_bytes,
+    host_scales,
+    lower_for_cpu,
+)
 
 
 @dataclass(frozen=True)
@@ -45,7 +52,7 @@ def compile_kernel(
     lowered: LlvmModule | None = None
     key = ""
     if artifacts is not None and not keep:
-        host = [host_register_bytes(), host_scales()]
+        host = [host_register_bytes(), host_scales(), host_dot_units()]
         key = lowering_key(host, print_module(module), plan_to_json(plan), asdict(facts))
         lowered = artifacts.get(key, LlvmModule)
     if lowered is None:
@@ -65,5 +72,5 @@ def _lower(module: ModuleOp, plan: Plan, facts: Facts, stages: dict[str, str] | 
         if stages is not None:
             stages[stage] = print_module(reached)
 
-    passes = cpu_pipeline(plan, facts, host_scales())
+    passes = cpu_pipeline(plan, facts, host_scales(), host_dot_units())
     return lower_for_cpu(run_passes(passes, module, None if stages is None else keep_text))

@@ -20,7 +20,8 @@ class Limits:
     CPU's programs are one thread each: `warp > 1` tells a GPU. `memory`: bytes of device memory, of which swap
     space may take what is free; `tensor_memory`: columns of a multiprocessor; `sizes`: of a multiprocessor, for
     occupancy, None on a CPU. `copies_ahead`: pipelined loads go to shared memory past the registers;
-    `dots_from_shared`: tensor cores read their operands there.
+    `dots_from_shared`: tensor cores read their operands there. `dot_units`: a CPU's instructions for dots of
+    narrow elements, by the names of `DOT_UNITS`.
 
     Rates are those of all multiprocessors together, but for `clock`, in Hz. Bytes a second: `memory_bandwidth`,
     `cache_bandwidth` of the last cache, `shared_bandwidth` of what `shared` is. Multiply-adds a second by dtype
@@ -41,6 +42,7 @@ class Limits:
     sizes: NvidiaSizes | AmdSizes | None = None
     copies_ahead: bool = False
     dots_from_shared: bool = False
+    dot_units: tuple[str, ...] = ()
     clock: float = 1e9
     memory_bandwidth: float = 1e10
     cache_bandwidth: float = 5e10
@@ -55,6 +57,7 @@ class Limits:
 def limits_from(plain: Mapping[str, Any]) -> Limits:
     """The limits that `dataclasses.asdict` took apart, as JSON brings them back."""
     values = dict(plain)
+    values["dot_units"] = tuple(values.get("dot_units", ()))
     sizes = values.get("sizes")
     if isinstance(sizes, Mapping):
         is_nvidia = sizes.keys() == {each.name for each in fields(NvidiaSizes)}

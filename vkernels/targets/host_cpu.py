@@ -45,6 +45,7 @@ def cpu_limits() -> Limits:
         multiprocessors=usable_cores(),
         cache=level_3 or level_2 or DEFAULT_LEVEL_3,
         memory=memory_bytes() or DEFAULT_MEMORY,
+        dot_units=dot_units(features, platform.machine()),
         launch_seconds=LAUNCH_SECONDS,
     )
 
@@ -68,6 +69,20 @@ def vector_registers(features: dict[str, bool], machine: str) -> tuple[int, int]
     if all(features.get(f"avx512{part}") for part in ("f", "bw", "dq", "vl")):
         return 32, 64
     return 16, 32 if features.get("avx2") else 16
+
+
+def dot_units(features: dict[str, bool], machine: str) -> tuple[str, ...]:
+    """Names of the dot units for whole vector registers, from LLVM's names of the CPU's features."""
+    _, register_bytes = vector_registers(features, machine)
+    if machine not in ("x86_64", "AMD64") or register_bytes < 32:
+        return ()
+    wide = register_bytes == 64
+    found = {
+        "vnni-int8": not wide and features.get("avxvnniint8"),
+        "vnni": features.get("avx512vnni") if wide else features.get("avxvnni"),
+        "avx512-bf16": wide and features.get("avx512bf16"),
+    }
+    return tuple(name for name in found if found[name])
 
 
 def usable_cores() -> int:

@@ -128,7 +128,9 @@ def limits_of(target: Target) -> Limits:
         "tensor_memory": target.tensor_memory, **_rates(target),
     }  # fmt: skip
     if isinstance(sizes, CpuSizes):
-        return Limits(register_bytes=sizes.register_bytes, launch_seconds=LAUNCH_SECONDS, **common)
+        return Limits(
+            register_bytes=sizes.register_bytes, dot_units=sizes.dot_units, launch_seconds=LAUNCH_SECONDS, **common
+        )
     return Limits(
         register_bytes=GPU_REGISTER_BYTES,
         sizes=sizes,

@@ -67,7 +67,8 @@ def _as_fields(target: Target) -> dict[str, Any]:
     fields = {each.name: getattr(target, each.name) for each in dataclasses.fields(target)}
     for name in ("sizes", "rates", "green_contexts"):
         if fields[name] is not None:
-            fields[name] = {n: part for n, part in dataclasses.asdict(fields[name]).items() if part is not None}
+            plain = {n: part for n, part in dataclasses.asdict(fields[name]).items() if part is not None}
+            fields[name] = {n: list(part) if isinstance(part, tuple) else part for n, part in plain.items()}
     return {n: value for n, value in fields.items() if n not in NOT_INHERITED and value not in (None, "")}
 
 

@@ -189,7 +189,7 @@ def present_cpu() -> Target:
         memory=limits.memory,
         level_2=limits.shared * limits.multiprocessors,
         cache=limits.cache,
-        sizes=CpuSizes(limits.shared, limits.registers, limits.register_bytes),
+        sizes=CpuSizes(limits.shared, limits.registers, limits.register_bytes, dot_units=limits.dot_units),
         rates=_cpu_rates(),
     )
 

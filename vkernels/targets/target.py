@@ -12,13 +12,14 @@ from vkernels.ir.occupancy import AmdSizes, NvidiaSizes
 
 @dataclass(frozen=True)
 class CpuSizes:
-    """A core: programs of one thread, vector registers, `block_shared` bytes of L2."""
+    """A core: programs of one thread, vector registers, `block_shared` bytes of L2, `dot_units` by name."""
 
     block_shared: int
     thread_registers: int
     register_bytes: int
     warp: int = 1
     block_threads: int = 1
+    dot_units: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -127,6 +127,8 @@ def dtypes_text(dtypes: Mapping[str, str]) -> str:
 def limits_hash(limits: Limits) -> str:
     """SHA-256 of the counted limits, without the measured rates."""
     counted = {name: value for name, value in asdict(limits).items() if name not in (*RATES, MEMORY)}
+    if not limits.dot_units:  # entries of devices without are older than the field
+        del counted["dot_units"]
     return hashlib.sha256(json.dumps(counted, sort_keys=True).encode()).hexdigest()
 
 

@@ -47,7 +47,8 @@ Constant = (
 
 def entry_to_json(entry: Entry) -> dict[str, Any]:
     """An entry as a JSON object, every field by name."""
-    return {**asdict(entry), "plan": plan_to_json(entry.plan)}
+    limits = {**asdict(entry.limits), "dot_units": [*entry.limits.dot_units]}
+    return {**asdict(entry), "limits": limits, "plan": plan_to_json(entry.plan)}
 
 
 def entry_to_text(entry: Entry) -> str:
@@ -203,6 +204,7 @@ def _limits(data: Mapping[str, Any], where: str) -> Limits:
     values = _given(Limits, _convert(data, limits_record(kind), where))
     if values.get("sizes") is not None:
         values["sizes"] = _as(kind, values["sizes"])
+    values["dot_units"] = tuple(values.get("dot_units", ()))
     return Limits(**values)
 
 

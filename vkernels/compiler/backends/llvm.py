@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import threading
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -16,12 +16,15 @@ from xdsl.dialects.builtin import ModuleOp
 from vkernels.ir.dialect import MappedOp
 from vkernels.ir.errors import IRError
 from vkernels.ir.lowering.llvm.lower_to_llvm import LlvmModule, lower_to_llvm
-from vkernels.targets.host_cpu import vector_registers
+from vkernels.targets.host_cpu import dot_units, vector_registers
 
 from ..artifact_cache import ArtifactCache, NativeCode, code_key
 from ..background import hold_in_forks
+from .llvm_units import unit_functions
 from .triton_adapter import mlir_to_llvm_ir
 
+UnitFunctions = Callable[[str], str]
+"""The functions of dot units that a module of LLVM IR calls."""
 MAX_LIBRARIES = 64
 """Libraries that one JIT links."""
 _lock = threading.Lock()
@@ -92,11 +95,17 @@ def _mapped(module: ModuleOp, name: str | None) -> MappedOp:
     return found[0]
 
 
-def compile_lowered(lowered: LlvmModule, artifacts: ArtifactCache | None = None) -> NativeKernel:
-    """The second half of `compile_cpu`: compile lowered MLIR, and link it."""
+def compile_lowered(
+    lowered: LlvmModule, artifacts: ArtifactCache | None = None, units: UnitFunctions = unit_functions
+) -> NativeKernel:
+    """The second half of `compile_cpu`: compile lowered MLIR, and link it.
+
+    `units`: the functions of dot units that LLVM IR calls, in LLVM IR; other than the processor's own for tests, which
+    no cache may hold.
+    """
     import llvmlite.binding as llvm
 
-    native = _native_code(lowered.text) if artifacts is None else _cached_code(lowered.text, artifacts)
+    native = _native_code(lowered.text, units) if artifacts is None else _cached_code(lowered.text, artifacts)
     mlir, llvm_ir, bitcode = (
         zlib.compress(stage, 1) for stage in (lowered.text.encode(), native.llvm_ir.encode(), native.bitcode)
     )
@@ -119,24 +128,24 @@ def _cached_code(text: str, artifacts: ArtifactCache) -> NativeCode:
         key = code_key(text, f"{_machine().triple} {_processor()}", host_features())
     native: NativeCode | None = artifacts.get(key, NativeCode)
     if native is None:
-        native = _native_code(text)
+        native = _native_code(text, unit_functions)
         artifacts.put(key, native)
     return native
 
 
-def _native_code(text: str) -> NativeCode:
+def _native_code(text: str, units: UnitFunctions) -> NativeCode:
     llvm_ir = mlir_to_llvm_ir(text)
     with _lock:
         machine = _machine()
-        with _opened(llvm_ir) as module:
+        with _opened(llvm_ir, units(llvm_ir)) as module:
             module.triple, module.data_layout = machine.triple, str(machine.target_data)
             _optimise(module)
             return NativeCode(llvm_ir, module.as_bitcode(), machine.emit_object(module))
 
 
 @contextmanager
-def _opened(code: str | bytes) -> Iterator[Any]:
-    """Within, an LLVM module of IR text or bitcode, in a context of its own.
+def _opened(code: str | bytes, functions: str = "") -> Iterator[Any]:
+    """Within, an LLVM module of IR text or bitcode, in a context of its own. `functions`: IR text that is linked in.
 
     Nothing of it outlives the block: the garbage collector may free a context before its module, which crashes.
     """
@@ -145,6 +154,8 @@ def _opened(code: str | bytes) -> Iterator[Any]:
     with llvm.create_context() as context:
         parse = llvm.parse_assembly if isinstance(code, str) else llvm.parse_bitcode
         with parse(code, context) as module:
+            if functions:
+                module.link_in(llvm.parse_assembly(functions, context))
             yield module
 
 
@@ -234,6 +245,14 @@ def host_scales() -> bool:
 
     features = llvm.get_host_cpu_features()
     return all(features.get(name, False) for name in ("avx512f", "avx512vl"))
+
+
+@cache
+def host_dot_units() -> tuple[str, ...]:
+    """Names of this CPU's dot units."""
+    import llvmlite.binding as llvm
+
+    return dot_units(llvm.get_host_cpu_features(), platform.machine())
 
 
 @cache

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from xdsl.ir import Operation
 
 from ..limits import Limits
 from .atomics import IN_TURN, copied_bytes, update_cycles
 from .cpu_packs import packing
 from .cpu_registers import EXPANDED, cpu_spills, cpu_streamed, slots
 from .cpu_rows import LINE, cycles_of_far_lines, cycles_of_rows
+from .cpu_words import depth_of, operations_of, words_of
 from .loops import Loop, LoopStep
 from .plan_batch import ModeledTimes, Numbers, PlanBatch, clipped
 from .traffic import CacheTraffic, executed
@@ -133,7 +136,7 @@ def cpu_times(at: PlanBatch, limits: Limits, registers: Numbers) -> ModeledTimes
     into_1, out_1 = traffic.missed(CPU_LEVEL_1 * 0.75, LINE)
     into_2, out_2 = traffic.missed(limits.shared * OWN, LINE, gradual=GRADUAL)
     into_3, out_3 = traffic.missed(limits.cache * LAST_CACHE_SHARE, LINE, users=busy, gradual=GRADUAL)
-    packed, repacked = packing(at)
+    packed, repacked = packing(at, limits)
     lost = _lost(traffic.distinct(without=at.choices.streams) / max(1.0, limits.cache * LAST_CACHE_SHARE))
     past = traffic.written(at.choices.streams)
     fetched = 1 if at.choices.streams else 2  # a line is fetched before a part of it is written
@@ -220,11 +223,12 @@ def _loop_cycles(loop: Loop, at: PlanBatch, limits: Limits, rates: CoreRates, re
     loads: Numbers = 0.0
     stores: Numbers = 0.0
     hops: Numbers = 0.0
+    words = words_of(loop, at, limits)
     entwined = not loop.axes or any(step.scans or step.operations >= EXPANDED for step in loop.steps)
     for step in loop.steps:
         often = at.all_trips(executed(loop, step)) * at.all_trips(step.ranges)
         vectors = slots(step.axes, at, width)
-        arithmetic = arithmetic + often * vectors * (1 if step.is_dot else step.operations)
+        arithmetic = arithmetic + often * vectors * operations_of(step, words)
         if step.scans:
             arithmetic = arithmetic + often * vectors * (SCANNED if step.reduced == at.choices.lanes else 0)
         elif step.completes or step.reduced in at.choices.held:
@@ -232,7 +236,7 @@ def _loop_cycles(loop: Loop, at: PlanBatch, limits: Limits, rates: CoreRates, re
         if step.touch is not None and step.touch.atomic:
             hops = hops + often * update_cycles(step, at, width, limits)
         elif step.touch is not None:
-            cost = often * _accesses(step, at, width)
+            cost = often * _accesses(step, at, width) / depth_of(step, words)
             hops = hops + MASKED * _in_tails(step, loop, at, width) + often * SPLIT * _splits(step, at, width)
             hops = hops + often * (_selected(step, at) + _extended(step, at))
             if step.touch.writes:
@@ -253,7 +257,7 @@ def _loop_cycles(loop: Loop, at: PlanBatch, limits: Limits, rates: CoreRates, re
     spills = SPILL_ACCESSES * np.maximum(spilled * iterations, part * arithmetic)
     ports = np.maximum(arithmetic / rates.vectors, (loads + spills) * wide / LOADS)
     ports = np.maximum(ports, stores * wide)
-    chained = LATENCY * iterations * _one_after_another(loop, at)
+    chained = LATENCY * iterations * _one_after_another(loop, at, words)
     if any(step.reduced in loop.axes for step in loop.steps if not _is_reduction(step, loop)):
         chained = SCAN * iterations
     hops = hops + STREAMED * cpu_streamed(loop, at, limits) * iterations
@@ -261,13 +265,13 @@ def _loop_cycles(loop: Loop, at: PlanBatch, limits: Limits, rates: CoreRates, re
     return runs * (np.maximum(ports, chained) + hops + (ITERATION * iterations + entry if loop.axes else 0))
 
 
-def _one_after_another(loop: Loop, at: PlanBatch) -> Numbers:
+def _one_after_another(loop: Loop, at: PlanBatch, words: Mapping[Operation, Numbers]) -> Numbers:
     """Operations of an iteration that each wait for the one before: a dot adds its products to the same registers."""
     summed = {axis for _, axis, _ in loop.reduced} - {at.choices.lanes}
     found: Numbers = 1.0 if loop.reduced else 0.0
     for step in loop.steps:
         if step.is_dot and step.sides[2][0] in summed:
-            found = np.maximum(found, at.size(step.sides[2][0]))
+            found = np.maximum(found, at.size(step.sides[2][0]) / depth_of(step, words))
     return found
 
 

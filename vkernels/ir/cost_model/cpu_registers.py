@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import reduce
 
 import numpy as np
+from xdsl.ir import Operation
 
 from ..limits import Limits
+from .cpu_words import NO_WORDS, depth_of, depth_of_tile, words_of
 from .loops import LiveTile, Loop
 from .plan_batch import Numbers, PlanBatch
 
@@ -36,7 +39,7 @@ def cpu_registers(at: PlanBatch, limits: Limits, everywhere: bool = False) -> Nu
 def loop_registers(loop: Loop, at: PlanBatch, limits: Limits) -> Numbers:
     """The same of one loop, whichever it is."""
     found = at.terms.loops
-    key = "registers", loop, at.choices.lanes
+    key = "registers", loop, at.choices.lanes, _packed(loop, at)
     if key not in found:
         found[key] = _registers_of(loop, at, limits)
     return found[key]
@@ -70,16 +73,22 @@ def cpu_streamed(loop: Loop, at: PlanBatch, limits: Limits) -> Numbers:
     return np.where(_taken(loop, at, limits) > limits.registers, _slots_of(loop.rescaled, at, limits), 0)
 
 
+def _packed(loop: Loop, at: PlanBatch) -> frozenset[str]:
+    return frozenset(at.choices.packs) & loop.places
+
+
 def _taken(loop: Loop, at: PlanBatch, limits: Limits) -> Numbers:
-    width = _lanes(loop.element_bytes, limits)
+    width, words = _lanes(loop.element_bytes, limits), words_of(loop, at, limits)
     polynomials = [WITHIN * slots(step.axes, at, width) for step in loop.steps if step.operations >= EXPANDED]
-    return _slots_of(loop.live, at, limits) + reduce(np.maximum, polynomials, 0)
+    return _slots_of(loop.live, at, limits, words) + reduce(np.maximum, polynomials, 0)
 
 
-def _slots_of(tiles: tuple[LiveTile, ...], at: PlanBatch, limits: Limits) -> Numbers:
+def _slots_of(
+    tiles: tuple[LiveTile, ...], at: PlanBatch, limits: Limits, words: Mapping[Operation, Numbers] = NO_WORDS
+) -> Numbers:
     return sum(
         1 if alive.into_dot and at.choices.lanes not in alive.axes
-        else slots(alive.axes, at, _lanes(max(4, alive.element_bytes), limits))
+        else slots(alive.axes, at, _lanes(max(4, alive.element_bytes), limits)) / depth_of_tile(alive, words)
         for alive in tiles
     )  # fmt: skip
 
@@ -89,10 +98,12 @@ def cpu_unrolled(at: PlanBatch, limits: Limits) -> Numbers:
     found = at.terms.loops
     longest: Numbers = 0
     for loop in at.loops:
-        key = "unrolled", loop, at.choices.lanes
+        key = "unrolled", loop, at.choices.lanes, _packed(loop, at)
         if key not in found:
-            width = _lanes(loop.element_bytes, limits)
-            found[key] = sum(slots(step.axes, at, width) * max(1, step.operations) for step in loop.steps)
+            width, words = _lanes(loop.element_bytes, limits), words_of(loop, at, limits)
+            found[key] = sum(
+                slots(step.axes, at, width) * max(1, step.operations) / depth_of(step, words) for step in loop.steps
+            )
         longest = np.maximum(longest, found[key])
     return longest
 

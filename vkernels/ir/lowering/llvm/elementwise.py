@@ -214,20 +214,8 @@ def _scale(emit: LlvmEmitter, value: str, power: str, element: str, width: int) 
     lanes = 16 // (4 if element == "f32" else 8)
     while lanes < width:
         lanes *= 2
-    value, power = (_widened(emit, one, element, width, lanes) for one in (value, power))
-    result = _call(emit, value, power, element, lanes)
-    if width == 1:
-        return emit.extract(result, 0, element, lanes)
-    return result if width == lanes else emit.shuffle(result, result, list(range(width)), element, lanes)
-
-
-def _widened(emit: LlvmEmitter, value: str, element: str, width: int, lanes: int) -> str:
-    """The value in the first lanes of a vector of `lanes`."""
-    if width == lanes:
-        return value
-    if width == 1:
-        return emit.splat(value, element, lanes)
-    return emit.shuffle(value, value, [*range(width), *([-1] * (lanes - width))], element, width)
+    value, power = (emit.widened(one, element, width, lanes) for one in (value, power))
+    return emit.narrowed(_call(emit, value, power, element, lanes), element, lanes, width)
 
 
 def _call(emit: LlvmEmitter, value: str, power: str, element: str, lanes: int) -> str:

@@ -160,6 +160,20 @@ class LlvmEmitter:
         number = self.constant(str(lane), "i32")
         return self.pure(f"llvm.extractelement {value}[{number} : i32] : {vector(element, width)}")
 
+    def widened(self, value: str, element: str, width: int, lanes: int) -> str:
+        """The value in the first lanes of a vector of `lanes`."""
+        if width == lanes:
+            return value
+        if width == 1:
+            return self.splat(value, element, lanes)
+        return self.shuffle(value, value, [*range(width), *([-1] * (lanes - width))], element, width)
+
+    def narrowed(self, value: str, element: str, lanes: int, width: int) -> str:
+        """The first `width` lanes of a vector of `lanes`; a scalar where that is one."""
+        if width == 1:
+            return self.extract(value, 0, element, lanes)
+        return value if width == lanes else self.shuffle(value, value, range(width), element, lanes)
+
     def iota(self, start: int, width: int, element: str) -> str:
         """start, start + 1, …: one number a lane."""
         if width == 1:
