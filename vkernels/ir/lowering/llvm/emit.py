@@ -149,6 +149,15 @@ class LlvmEmitter:
         first = self.pure(f"llvm.insertelement {value}, {poison}[{zero} : i32] : {type_}")
         return self.shuffle(first, poison, [0] * width, element, width)
 
+    def gathered(self, values: Sequence[str], element: str) -> str:
+        """Scalars as the lanes of a vector."""
+        type_ = vector(element, len(values))
+        result = self.pure(f"llvm.mlir.poison : {type_}")
+        for lane, value in enumerate(values):
+            number = self.constant(str(lane), "i32")
+            result = self.pure(f"llvm.insertelement {value}, {result}[{number} : i32] : {type_}")
+        return result
+
     def shuffle(self, a: str, b: str, lanes: Sequence[int], element: str, width: int) -> str:
         """The lanes of `a` and then `b`, each `width` wide, that `lanes` numbers; -1 where any value will do."""
         return self.pure(f"llvm.shufflevector {a}, {b} [{', '.join(map(str, lanes))}] : {vector(element, width)}")
