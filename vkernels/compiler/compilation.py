@@ -202,6 +202,15 @@ class Compilation:
         plan = self._possible(plan, built)
         return self._specialised(plan, lambda facts: lower_for(built.module, plan, facts, self.request.keep_stages))
 
+    def assembly(self, plan: Plan) -> str:
+        """The assembly of a plan for the target's processor, a CPU that is not this machine's."""
+        from .compile_cpu import assembly_for_processor
+
+        built = self.variants.ir(self.request.kernel, self.request.arguments.signature, self.request.same)
+        plan = self._possible(plan, built)
+        limits = self.request.target.limits
+        return self._specialised(plan, lambda facts: assembly_for_processor(built.module, plan, facts, limits))
+
     def _possible(self, plan: Plan, built: KernelIR) -> Plan:
         """A plan that was chosen for tensors that share no memory, for a call in which some are the same.
 

@@ -65,6 +65,19 @@ def compile_kernel(
     return CompiledCpu(native, plan, facts, stages)
 
 
+def assembly_for_processor(module: ModuleOp, plan: Plan, facts: Facts, limits: Limits) -> str:
+    """The assembly of the one kernel of a module for the limits' processor, which need not be present.
+
+    Raises `PlanError` for a plan that the kernel cannot have, `SetupError` for an unknown processor.
+    """
+    from .backends.llvm_processors import assembly_for
+
+    has_avx512 = limits.register_bytes == 64
+    passes = cpu_pipeline(plan, facts, has_avx512, limits.dot_units)
+    lowered = lower_for_cpu(run_passes(passes, module), register_bytes=limits.register_bytes)
+    return assembly_for(lowered, limits.processor)
+
+
 def _lower(module: ModuleOp, plan: Plan, facts: Facts, stages: dict[str, str] | None) -> LlvmModule:
     """Run all passes. `stages`: takes the text of the IR after each."""
 

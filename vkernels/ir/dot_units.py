@@ -17,7 +17,7 @@ WORD_BITS = 32
 
 @dataclass(frozen=True)
 class DotUnit:
-    """An instruction. `kind`: how it reads the elements of its two words, as `vk.word_dot` spells it.
+    """An `instruction`, by its name in assembly. `kind`: how it reads its words' elements, as `vk.word_dot` has it.
 
     `name`: in `Limits`. `element`: of the operands: `i8` or `bf16`. Sums of i8 are i32 and exact modulo 2^32; those of
     bf16 are f32, rounded to nearest after each product, and numbers below 2^-126 are 0 (operands, products and sums).
@@ -26,6 +26,7 @@ class DotUnit:
     name: str
     element: str
     kind: str
+    instruction: str
 
     @property
     def depth(self) -> int:
@@ -41,9 +42,9 @@ class DotUnit:
 DOT_UNITS = {
     unit.name: unit
     for unit in (
-        DotUnit("vnni-int8", "i8", "s8s8"),
-        DotUnit("vnni", "i8", "u8s8"),
-        DotUnit("avx512-bf16", "bf16", "bf16"),
+        DotUnit("vnni-int8", "i8", "s8s8", "vpdpbssd"),
+        DotUnit("vnni", "i8", "u8s8", "vpdpbusd"),
+        DotUnit("avx512-bf16", "bf16", "bf16", "vdpbf16ps"),
     )
 }
 """Every unit by its name, the best of an element first."""

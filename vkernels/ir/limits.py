@@ -21,7 +21,7 @@ class Limits:
     space may take what is free; `tensor_memory`: columns of a multiprocessor; `sizes`: of a multiprocessor, for
     occupancy, None on a CPU. `copies_ahead`: pipelined loads go to shared memory past the registers;
     `dots_from_shared`: tensor cores read their operands there. `dot_units`: a CPU's instructions for dots of
-    narrow elements, by the names of `DOT_UNITS`.
+    narrow elements, by the names of `DOT_UNITS`. `processor`: LLVM's name of a CPU that is not this machine's.
 
     Rates are those of all multiprocessors together, but for `clock`, in Hz. Bytes a second: `memory_bandwidth`,
     `cache_bandwidth` of the last cache, `shared_bandwidth` of what `shared` is. Multiply-adds a second by dtype
@@ -43,6 +43,7 @@ class Limits:
     copies_ahead: bool = False
     dots_from_shared: bool = False
     dot_units: tuple[str, ...] = ()
+    processor: str = ""
     clock: float = 1e9
     memory_bandwidth: float = 1e10
     cache_bandwidth: float = 5e10

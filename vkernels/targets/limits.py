@@ -11,6 +11,7 @@ from vkernels.ir.limits import Limits
 from vkernels.ir.occupancy import NvidiaSizes
 
 from .host_cpu import LAUNCH_SECONDS
+from .processors import PROCESSORS
 from .target import CpuSizes, Target
 
 LEVEL_2_PATH = 64
@@ -129,7 +130,11 @@ def limits_of(target: Target) -> Limits:
     }  # fmt: skip
     if isinstance(sizes, CpuSizes):
         return Limits(
-            register_bytes=sizes.register_bytes, dot_units=sizes.dot_units, launch_seconds=LAUNCH_SECONDS, **common
+            register_bytes=sizes.register_bytes,
+            dot_units=sizes.dot_units,
+            launch_seconds=LAUNCH_SECONDS,
+            processor=target.architecture if target.architecture in PROCESSORS else "",
+            **common,
         )
     return Limits(
         register_bytes=GPU_REGISTER_BYTES,

@@ -127,8 +127,9 @@ def dtypes_text(dtypes: Mapping[str, str]) -> str:
 def limits_hash(limits: Limits) -> str:
     """SHA-256 of the counted limits, without the measured rates."""
     counted = {name: value for name, value in asdict(limits).items() if name not in (*RATES, MEMORY)}
-    if not limits.dot_units:  # entries of devices without are older than the field
-        del counted["dot_units"]
+    for name in ("dot_units", "processor"):
+        if not counted[name]:  # entries of devices without are older than the field
+            del counted[name]
     return hashlib.sha256(json.dumps(counted, sort_keys=True).encode()).hexdigest()
 
 

@@ -63,6 +63,7 @@ def plan_as_json(planned: PlanSummary | None) -> dict[str, Any]:
         "modelled_seconds": planned.modelled_seconds, "bottleneck": planned.bottleneck,
         "roofline_seconds": planned.roofline_seconds,
         "slow": None if planned.slow is None else slow_as_json(planned.slow),
+        "units": [*planned.units] if planned.origin else None,
     }  # fmt: skip
 
 
@@ -96,8 +97,9 @@ LEGEND = (
     "Registers: per thread. Shared: bytes per program. Spilled: bytes per thread. Blocks: programs that one "
     "multiprocessor holds at once (on RDNA a work-group processor), and the resource that limits them. Seconds: "
     "compile time, shared by devices of one architecture and plan. Rung: where the plan stands on its fallback ladder, "
-    "and how many plans were tried if more than one. Modelled: predicted milliseconds of a call. Bottleneck: its "
-    "longest part. Slow: modelled to take more than 20 times what the device could do."
+    "the CPU's dot units that it uses, and how many plans were tried if more than one. Modelled: predicted "
+    "milliseconds of a call. Bottleneck: its longest part. Slow: modelled to take more than 20 times what the device "
+    "could do."
 )
 
 _VERDICTS = {True: "yes", False: "no", None: "?"}
@@ -172,4 +174,5 @@ def _plan(cell: Cell) -> tuple[str, str, str]:
         return "", "", ""
     tries = f" ({len(plan.tried) + 1} plans)" if plan.tried else ""
     modelled = "" if plan.modelled_seconds is None else f"{1e3 * plan.modelled_seconds:.3g}"
-    return f"{plan.rung or ''}{tries}", modelled, plan.bottleneck or ""
+    units = f", {' and '.join(plan.units)}" if plan.units else ""
+    return f"{plan.rung or ''}{units}{tries}", modelled, plan.bottleneck or ""

@@ -27,7 +27,8 @@ UnitFunctions = Callable[[str], str]
 """The functions of dot units that a module of LLVM IR calls."""
 MAX_LIBRARIES = 64
 """Libraries that one JIT links."""
-_lock = threading.Lock()
+LLVM_LOCK = threading.Lock()
+"""Held by whoever uses LLVM, which has global state."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class NativeKernel:
     @property
     def assembly(self) -> str:
         """The machine code as assembly text."""
-        with _lock, _opened(self.bitcode) as module:
+        with LLVM_LOCK, opened(self.bitcode) as module:
             return str(_machine().emit_assembly(module))
 
 
@@ -110,7 +111,7 @@ def compile_lowered(
         zlib.compress(stage, 1) for stage in (lowered.text.encode(), native.llvm_ir.encode(), native.bitcode)
     )
     stages = mlir, llvm_ir, bitcode  # seldom asked for, and longer than the code
-    with _lock:
+    with LLVM_LOCK:
         library = llvm.JITLibraryBuilder().add_object_img(native.object).add_current_process()
         for function in (lowered.prepare, *lowered.launches):
             library.export_symbol(function)
@@ -124,7 +125,7 @@ def compile_lowered(
 
 
 def _cached_code(text: str, artifacts: ArtifactCache) -> NativeCode:
-    with _lock:
+    with LLVM_LOCK:
         key = code_key(text, f"{_machine().triple} {_processor()}", host_features())
     native: NativeCode | None = artifacts.get(key, NativeCode)
     if native is None:
@@ -135,16 +136,16 @@ def _cached_code(text: str, artifacts: ArtifactCache) -> NativeCode:
 
 def _native_code(text: str, units: UnitFunctions) -> NativeCode:
     llvm_ir = mlir_to_llvm_ir(text)
-    with _lock:
+    with LLVM_LOCK:
         machine = _machine()
-        with _opened(llvm_ir, units(llvm_ir)) as module:
+        with opened(llvm_ir, units(llvm_ir)) as module:
             module.triple, module.data_layout = machine.triple, str(machine.target_data)
-            _optimise(module)
+            optimise(module, machine)
             return NativeCode(llvm_ir, module.as_bitcode(), machine.emit_object(module))
 
 
 @contextmanager
-def _opened(code: str | bytes, functions: str = "") -> Iterator[Any]:
+def opened(code: str | bytes, functions: str = "") -> Iterator[Any]:
     """Within, an LLVM module of IR text or bitcode, in a context of its own. `functions`: IR text that is linked in.
 
     Nothing of it outlives the block: the garbage collector may free a context before its module, which crashes.
@@ -159,7 +160,7 @@ def _opened(code: str | bytes, functions: str = "") -> Iterator[Any]:
             yield module
 
 
-def _optimise(module: Any) -> None:
+def optimise(module: Any, machine: Any) -> None:
     """LLVM's standard passes without vectorising and unrolling: the plan has done both, and it halves the time."""
     import llvmlite.binding as llvm
 
@@ -167,7 +168,7 @@ def _optimise(module: Any) -> None:
     options.loop_vectorization = False
     options.slp_vectorization = False
     options.loop_unrolling = False
-    builder = llvm.create_pass_builder(_machine(), options)
+    builder = llvm.create_pass_builder(machine, options)
     manager = builder.getModulePassManager()
     try:
         manager.run(module, builder)
@@ -263,4 +264,4 @@ def host_register_bytes() -> int:
     return vector_registers(llvm.get_host_cpu_features(), platform.machine())[1]
 
 
-hold_in_forks(_lock)  # so that no child inherits LLVM's own locks from a thread that compiles
+hold_in_forks(LLVM_LOCK)  # so that no child inherits LLVM's own locks from a thread that compiles
