@@ -23,7 +23,7 @@ from ...dialect import (
     element_of,
 )
 from ...dialect.combining import neutral_of
-from .access import active_mask, emit_access, excess_mask, from_start, value_in
+from .access import active_mask, emit_access, excess_mask, from_start, has_one_element, value_in
 from .frames import LoopFrame, below, both, broadcast, broadcast_mask, masked, select
 from .mapping_state import MappingState
 from .packs import is_packed_extended, load_panel
@@ -192,6 +192,6 @@ def ragged_position(
 def still_running(state: MappingState, inner: LoopFrame, op: RangeOp, new: SSAValue, old: SSAValue) -> SSAValue:
     """A carried value after a step: elements of a ragged range that have finished keep what they had."""
     made, kept = value_in(state, inner, new), value_in(state, inner, old)
-    if not op.is_ragged:
+    if not op.is_ragged or has_one_element(state, op):
         return made
     return select(inner, broadcast_mask(inner, inner.cache["running", op], made.type), made, kept)
