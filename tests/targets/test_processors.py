@@ -27,6 +27,7 @@ def test_limits_name_the_processor(name):
         ("sapphirerapids", (32, 64), ("vnni", "avx512-bf16")),
         ("znver4", (32, 64), ("vnni", "avx512-bf16")),
         ("sierraforest", (16, 32), ("vnni-int8", "vnni")),
+        ("alderlake", (16, 32), ("vnni",)),
         ("znver3", (16, 32), ()),
     ],
 )

@@ -41,6 +41,7 @@ PROCESSORS: Mapping[str, Processor] = {
         Processor("emeraldrapids", (*_AVX512, "avx512vnni", "avx512bf16"), 64, 2 * _MIB, 320 * _MIB),
         Processor("graniterapids", (*_AVX512, "avx512vnni", "avx512bf16"), 128, 2 * _MIB, 504 * _MIB),
         Processor("sierraforest", ("avx2", "avxvnni", "avxvnniint8"), 144, _MIB, 108 * _MIB),
+        Processor("alderlake", ("avx2", "avxvnni"), 8, 1280 * _KIB, 30 * _MIB),
         Processor("znver2", ("avx2",), 64, 512 * _KIB, 256 * _MIB),
         Processor("znver3", ("avx2",), 64, 512 * _KIB, 256 * _MIB),
         Processor("znver4", (*_AVX512, "avx512vnni", "avx512bf16"), 96, _MIB, 384 * _MIB),

@@ -8,6 +8,7 @@ from functools import reduce
 import numpy as np
 from xdsl.ir import Operation
 
+from ..analysis.words import narrow_loads
 from ..limits import Limits
 from .cpu_words import NO_WORDS, depth_of, depth_of_tile, words_of
 from .loops import LiveTile, Loop
@@ -39,7 +40,7 @@ def cpu_registers(at: PlanBatch, limits: Limits, everywhere: bool = False) -> Nu
 def loop_registers(loop: Loop, at: PlanBatch, limits: Limits) -> Numbers:
     """The same of one loop, whichever it is."""
     found = at.terms.loops
-    key = "registers", loop, at.choices.lanes, _packed(loop, at)
+    key = "registers", loop, at.choices.lanes, _words_by(loop, at, limits)
     if key not in found:
         found[key] = _registers_of(loop, at, limits)
     return found[key]
@@ -73,7 +74,10 @@ def cpu_streamed(loop: Loop, at: PlanBatch, limits: Limits) -> Numbers:
     return np.where(_taken(loop, at, limits) > limits.registers, _slots_of(loop.rescaled, at, limits), 0)
 
 
-def _packed(loop: Loop, at: PlanBatch) -> frozenset[str]:
+def _words_by(loop: Loop, at: PlanBatch, limits: Limits) -> frozenset[str]:
+    """The packed tensors that decide what a loop does on words; none where it has no dot for a unit."""
+    if not limits.dot_units or not any(step.is_dot and narrow_loads(step.origin) for step in loop.steps):
+        return frozenset()
     return frozenset(at.choices.packs) & loop.places
 
 
@@ -98,7 +102,7 @@ def cpu_unrolled(at: PlanBatch, limits: Limits) -> Numbers:
     found = at.terms.loops
     longest: Numbers = 0
     for loop in at.loops:
-        key = "unrolled", loop, at.choices.lanes, _packed(loop, at)
+        key = "unrolled", loop, at.choices.lanes, _words_by(loop, at, limits)
         if key not in found:
             width, words = _lanes(loop.element_bytes, limits), words_of(loop, at, limits)
             found[key] = sum(
