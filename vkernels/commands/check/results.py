@@ -97,9 +97,8 @@ LEGEND = (
     "Registers: per thread. Shared: bytes per program. Spilled: bytes per thread. Blocks: programs that one "
     "multiprocessor holds at once (on RDNA a work-group processor), and the resource that limits them. Seconds: "
     "compile time, shared by devices of one architecture and plan. Rung: where the plan stands on its fallback ladder, "
-    "the CPU's dot units that it uses, and how many plans were tried if more than one. Modelled: predicted "
-    "milliseconds of a call. Bottleneck: its longest part. Slow: modelled to take more than 20 times what the device "
-    "could do."
+    "and how many plans were tried if more than one. Modelled: predicted milliseconds of a call. Bottleneck: its "
+    "longest part. Slow: modelled to take more than 20 times what the device could do."
 )
 
 _VERDICTS = {True: "yes", False: "no", None: "?"}
@@ -123,6 +122,12 @@ def show(checked: Checked, triton: str, seconds: float, console: Console) -> Non
         for cell in cells:
             if cell.reason:
                 reasons.setdefault(cell.reason, []).append(cell.target)
+        units: dict[str, list[str]] = {}
+        for cell in cells:
+            for unit in cell.planned.units if cell.planned is not None else ():
+                units.setdefault(unit, []).append(cell.target)
+        for unit, names in units.items():
+            console.print(f"{', '.join(names)}: multiplies on the dot unit {unit}", soft_wrap=True)
         for reason, names in reasons.items():
             console.print(f"{', '.join(names)}: {reason}", soft_wrap=True)
         for cell in cells:
@@ -174,5 +179,4 @@ def _plan(cell: Cell) -> tuple[str, str, str]:
         return "", "", ""
     tries = f" ({len(plan.tried) + 1} plans)" if plan.tried else ""
     modelled = "" if plan.modelled_seconds is None else f"{1e3 * plan.modelled_seconds:.3g}"
-    units = f", {' and '.join(plan.units)}" if plan.units else ""
-    return f"{plan.rung or ''}{units}{tries}", modelled, plan.bottleneck or ""
+    return f"{plan.rung or ''}{tries}", modelled, plan.bottleneck or ""
