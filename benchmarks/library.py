@@ -23,7 +23,7 @@ import torch
 import typer
 from common import Machine, keep_freed_memory
 from library_cases import FAMILIES
-from library_cases.case import Case
+from library_cases.case import TOLERANCES, Case, in_dtype
 from library_turns import Ceilings, Result, clock_for, measure
 from rich.console import Console
 
@@ -32,16 +32,17 @@ from vkernels import library
 
 console = Console(highlight=False)
 SIZES = ("small", "medium", "large")
+DTYPES = {str(dtype).removeprefix("torch."): dtype for dtype in TOLERANCES}
 
 
-def chosen_cases(only: Sequence[str], sizes: Sequence[str]) -> Iterator[Case]:
-    """Family by family, so that not all tensors are in memory at once."""
+def chosen_cases(only: Sequence[str], sizes: Sequence[str], dtype: torch.dtype = torch.float32) -> Iterator[Case]:
+    """Family by family, so that not all tensors are in memory at once; tensors of float32 in this dtype."""
     for family in FAMILIES.values():
         torch.manual_seed(0)
         for case in family.cases():
             named = not only or any(name in (case.function, f"{case.function}:") or name in case.shape for name in only)
             if named and case.size in sizes:
-                yield case
+                yield in_dtype(case, dtype)
 
 
 def geometric_mean(values: Sequence[float]) -> float:
@@ -100,6 +101,7 @@ def uncovered(cases: set[str]) -> list[str]:
 def main(
     only: Annotated[list[str] | None, typer.Option(help="functions; all unless given")] = None,
     size: Annotated[list[str] | None, typer.Option(help=f"{', '.join(SIZES)}; all unless given")] = None,
+    dtype: Annotated[str, typer.Option(help=f"of tensors: {', '.join(DTYPES)}")] = "float32",
     threads: Annotated[int | None, typer.Option(min=1, help="all cores unless given")] = None,
     rounds: Annotated[int, typer.Option(min=1, help="times that each takes its turn")] = 9,
     compile_: Annotated[bool, typer.Option("--compile/--no-compile", help="also by torch.compile")] = True,
@@ -118,8 +120,17 @@ def main(
     compiled = compile_ and compiler is not None
     ceilings = Ceilings(threads, clock_for(threads))
     results: list[Result] = []
-    for case in chosen_cases(only or (), size or SIZES):
-        result = measure(case, ceilings, rounds, compiled)
+    if dtype not in DTYPES:
+        raise typer.BadParameter(f"{dtype} is not one of {', '.join(DTYPES)}", param_hint="--dtype")
+    without: list[str] = []
+    for case in chosen_cases(only or (), size or SIZES, DTYPES[dtype]):
+        try:
+            result = measure(case, ceilings, rounds, compiled)
+        except (vk.Error, RuntimeError, NotImplementedError) as problem:  # a dtype that one side does not take
+            if dtype == "float32":
+                raise
+            without.append(f"{case.function} {case.shape}: {str(problem).splitlines()[0]}")
+            continue
         results.append(result)
         colour = "red" if result.ratio.median < 0.5 else "yellow" if result.ratio.median < 1 else "green"
         console.print(f"[{colour}]{row(result)}[/{colour}]", soft_wrap=True)
@@ -131,6 +142,8 @@ def main(
         json_file.write_text(json.dumps(as_json(results, threads, ceilings, compiled), indent=1) + "\n")
     if not (only or size):
         print(f"- without a case: {', '.join(uncovered({result.function for result in results})) or 'none'}")
+    for text in without:
+        print(f"- not measured: {text}")
     wrong = [result for result in results if not result.error <= result.tolerance]
     for result in wrong:
         console.print(f"[red]{result.function} {result.shape} is wrong: error {result.error:.2g}[/red]")

@@ -152,9 +152,12 @@ def _limited(seconds: int) -> Iterator[None]:
 def error_of(case: Case) -> float:
     """Greatest error of ours as a part of the greatest magnitude, over all results."""
     exact = [result.double().cpu() for result in case.exact_results()]
-    ours = [result.double() for result in as_tuple(case.ours(*(_own(value) for value in case.arguments)))]
-    pairs = zip(ours, exact, strict=True)
-    return max(float((a - b).abs().max() / b.abs().max().clamp_min(1e-30)) for a, b in pairs if b.numel())
+    results = as_tuple(case.ours(*(_own(value) for value in case.arguments)))
+    compared = [case.compares_integers or result.is_floating_point() for result in results]
+    ours = [result.double() for result in results]
+    pairs = [pair for pair, is_compared in zip(zip(ours, exact, strict=True), compared, strict=True) if is_compared]
+    errors = (float((a - b).abs().max() / b.abs().max().clamp_min(1e-30)) for a, b in pairs if b.numel())
+    return max(errors, default=0.0)
 
 
 def _own(value: object) -> object:

@@ -4,9 +4,9 @@
     python benchmarks/plans.py --choosing cpu,h100-sxm5-80,mi300x [--only softmax] [--rounds 5]
 
 The search runs `--random` plans of any kind and `--near` that the model likes best, each a few times, and takes the
-fastest three; they and the chosen plan are then timed in turns, and the best of the three is the best
-found. Ratios are medians of rounds: above 1 the chosen plan is faster. On one thread, seconds are those that the thread
-itself ran, so that other work on the machine counts less. Kernels compute in float32.
+fastest three; they and the chosen plan are then timed in turns, each after a call of its own, and the best of the three
+is the best found. Ratios are medians of rounds: above 1 the chosen plan is faster. On one thread, seconds are those
+that the thread itself ran, so that other work on the machine counts less. Kernels compute in float32.
 
 `--choosing` times nothing but choosing a plan for every entry of the catalogue, at its sizes for a CPU or a GPU: of the
 kernel with its needs, the first time and again (the least of the rounds).
@@ -327,6 +327,7 @@ def measure(subject: Subject, rounds: int, count: int, near: int, clock: Clock) 
     names = list(runs)
     for turn in range(rounds):
         for name in names[turn % len(names) :] + names[: turn % len(names)]:  # nobody is always the first
+            runs[name]()  # so that caches hold what this plan leaves there, not another's
             seconds[name].append(_timed(runs[name], clock))
     own = seconds.get("author")
     name = min((name for name in runs if name.startswith("best")), key=lambda name: float(np.median(seconds[name])))

@@ -19,6 +19,7 @@ import vkernels  # gives the default session its provider of tuned plans
 from vkernels.compiler.default_session import default_session, use_session
 from vkernels.compiler.session import CompilerSession
 from vkernels.ir.disk_cache import DiskCache
+from vkernels.targets.cpu_rates import family_cpu_rates, store_cpu_rates
 from vkernels.targets.host_cpu import usable_cores
 
 # A busy machine is no failure; a failure tells how to see it again.
@@ -44,6 +45,7 @@ KINDS = {
     "commands/test_targets.py": "unit",
     "compiler": "compile",
     "compiler/test_background.py": "process",
+    "compiler/test_background_calibration.py": "process",
     "compiler/test_growth.py": "process",
     "compiler/test_plan_fallback.py": "unit",
     "compiler/workers": "process",
@@ -83,6 +85,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["XDG_CACHE_HOME"], os.environ["XDG_DATA_HOME"] = folder, os.devnull
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # torch's threads would wait for cores that other workers hold
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    store_cpu_rates(family_cpu_rates())  # so that no process of the tests measures
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

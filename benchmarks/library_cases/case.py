@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -29,6 +29,7 @@ class Case:
     `ours` takes `arguments`. `ways`: torch's, by name, the first of which gives the exact result from arguments in
     float64, unless `exact` does. `bytes`: that must move, each input once and each result once; `operations`: additions
     and multiplications. `tolerance`: greatest error, as a part of the greatest magnitude of a result.
+    `compares_integers`: results of integers too, which are places of elements that others may equal in a narrow dtype.
     """
 
     function: str
@@ -41,6 +42,7 @@ class Case:
     operations: int = 0
     exact: Run | None = None
     tolerance: float = 1e-4
+    compares_integers: bool = True
 
     def exact_results(self) -> tuple[torch.Tensor, ...]:
         """In float64."""
@@ -48,6 +50,31 @@ class Case:
         run = way.run if self.exact is None else self.exact
         given = self.arguments if way.arguments is None or self.exact is not None else way.arguments
         return as_tuple(run(*(in_double(value) for value in given)))
+
+
+TOLERANCES = {torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 6e-2}
+"""Greatest error, as a part of the greatest magnitude: a few roundings of the results' dtype."""
+
+
+def in_dtype(case: Case, dtype: torch.dtype) -> Case:
+    """The case with its tensors of float32 in another dtype: ours and torch's. Shapes name the dtype."""
+    if dtype == torch.float32:
+        return case
+    arguments = [_cast(value, dtype) for value in case.arguments]
+    ways = {
+        name: way if way.arguments is None else replace(way, arguments=[_cast(value, dtype) for value in way.arguments])
+        for name, way in case.ways.items()
+    }
+    moved = case.bytes * bytes_of(*arguments) // max(1, bytes_of(*case.arguments))
+    shape = f"{case.shape}, {str(dtype).removeprefix('torch.')}"
+    return replace(
+        case, shape=shape, arguments=arguments, ways=ways, bytes=moved,
+        tolerance=max(case.tolerance, TOLERANCES[dtype]), compares_integers=False,
+    )  # fmt: skip
+
+
+def _cast(value: Any, dtype: torch.dtype) -> Any:
+    return value.to(dtype) if isinstance(value, torch.Tensor) and value.dtype == torch.float32 else value
 
 
 @dataclass

@@ -237,6 +237,16 @@ def test_a_cpu_is_checked_by_its_native_code(vk, own):
     ]  # fmt: skip
 
 
+def test_a_named_processor_says_which_dot_unit_it_uses(vk):
+    named = "cpu:cooperlake:cores=1,cpu:skylake-avx512:cores=1"
+    sizes = ["--shape", "M=512,N=512,K=512", "--dtype", "bfloat16"]
+    code, out, _ = vk("matmul", *sizes, "--targets", named, "--json", "-")
+    assert code == 0
+    assert [(cell["fits"], cell["units"]) for cell in json.loads(out)["cells"]] == [(True, ["avx512-bf16"]), (True, [])]
+    _, out, _ = vk("matmul", *sizes, "--targets", named)
+    assert "cpu:cooperlake:cores=1: multiplies on the dot unit avx512-bf16\n" in out
+
+
 def test_targets_of_ones_own_are_checked_too(vk, tmp_path):
     (tmp_path / "own.toml").write_text('[mine]\nlike = "t4"\nname = "my own"\n')
     _, output, _ = vk("take_columns", "--targets", "mine,t4", "--table", tmp_path / "own.toml", "--json", "-")

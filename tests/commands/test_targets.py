@@ -1,10 +1,14 @@
 """`vk targets`: what it shows, writes and refuses."""
 
 import json
+from dataclasses import fields
 
 import pytest
 
+from vkernels.commands.targets import RATES
+from vkernels.compiler.calibrate_cpu import Measured
 from vkernels.targets import known_targets
+from vkernels.targets.cpu_rates import CpuRates, family_cpu_rates
 
 MINE = '[mine]\nlike = "t4"\nname = "[bold]My[/] card"\n'
 
@@ -93,3 +97,23 @@ def test_json_that_cannot_be_written_is_code_2(vk, tmp_path):
     code, output, errors = vk("targets", "--json", tmp_path / "absent" / "targets.json")
     assert (code, output) == (2, "")
     assert "does not exist" in errors
+
+
+@pytest.mark.parametrize(
+    ("disturbed", "stored", "words"),
+    [(False, True, ""), (True, False, "other work disturbed"), (False, False, "cannot be written")],
+)
+def test_what_is_measured_stands_beside_what_is_assumed(vk, monkeypatch, disturbed, stored, words):
+    found = Measured(family_cpu_rates(), disturbed, stored)
+    monkeypatch.setattr("vkernels.compiler.calibrate_cpu.measure_and_store", lambda launch: found)
+    code, output, errors = vk("targets", "--calibrate")
+    assert (code, errors) == (0, "")
+    rows = [line for line in output.splitlines() if line.startswith("L2, all cores")]
+    assert len(rows) == 1
+    assert rows[0].split()[3:5] == [f"{found.rates.shared / 1e9:.3g}"] * 2
+    assert words in output
+    assert ("Not saved" in output) == (not stored)
+
+
+def test_every_rate_is_shown():
+    assert [*RATES] == [field.name for field in fields(CpuRates)]

@@ -3,19 +3,23 @@
 import json
 import subprocess
 import sys
-from dataclasses import asdict, astuple, fields, replace
+from contextlib import nullcontext
+from dataclasses import asdict, fields, replace
+from itertools import count, cycle
 
 import pytest
 
 from vkernels.compiler import calibrate_cpu as measuring
-from vkernels.compiler.calibrate_cpu import calibrate_cpu
+from vkernels.compiler.calibrate_cpu import agree, better_of, calibrate_cpu, measure_and_store
+from vkernels.compiler.machine_load import Load
 from vkernels.ir.disk_cache import DiskCache
-from vkernels.targets import host_cpu, limits_of
-from vkernels.targets.host_cpu import MeasuredCpuRates, known_cpu_rates, store_cpu_rates
+from vkernels.targets import cpu_rates, limits_of
+from vkernels.targets.cpu_rates import RANGES, known_cpu_rates, store_cpu_rates
+from vkernels.targets.host_cpu import cpu_limits
 from vkernels.targets.present import present_cpu
 from vkernels.targets.slices import cpu_slice_limits
 
-SOME = MeasuredCpuRates(clock=3e9, memory=4e10, core_memory=1.5e10, cache=2e11, shared=4e11, multiply_adds=1e11)
+from .rates import SOME
 
 
 @pytest.fixture
@@ -25,42 +29,53 @@ def cache(tmp_path):
 
 @pytest.fixture
 def measured(monkeypatch):
-    """How often something was measured; gives other rates every time."""
+    """How often something was measured; gives other rates every time, which agree, while nobody else works."""
     times = []
 
-    def measure():
+    def measure(launch):
         times.append(1)
         return replace(SOME, clock=3e9 + len(times))
 
     monkeypatch.setattr(measuring, "measure_cpu", measure)
+    monkeypatch.setattr(measuring, "load_now", readings(idle=1.0))
     return times
+
+
+def readings(idle):
+    """Each reading a second after the one before, of a core of which this part is idle."""
+    seconds = count()
+    return lambda: Load({0: (idle * (second := next(seconds)), float(second))}, 0.0)
+
+
+ONCE = 2
+"""Measurements of one calibration: a second one confirms the first."""
 
 
 def test_rates_are_measured_once_and_kept(cache, measured):
     assert known_cpu_rates(cache) is None
     first = calibrate_cpu(cache)
     assert calibrate_cpu(cache) == first == known_cpu_rates(cache)
-    assert len(measured) == 1
+    assert len(measured) == ONCE
     assert calibrate_cpu(cache, again=True) != first
-    assert len(measured) == 2
+    assert len(measured) == 2 * ONCE
 
 
-@pytest.mark.parametrize("wrong", [0.0, -1.0, float("nan"), float("inf"), 1e30])
-@pytest.mark.parametrize("field", [each.name for each in fields(MeasuredCpuRates)])
+@pytest.mark.parametrize("wrong", [-1.0, float("nan"), float("inf"), 1e30])
+@pytest.mark.parametrize("field", [each.name for each in fields(SOME)])
 def test_rates_that_cannot_be_are_measured_again(cache, measured, field, wrong):
     store_cpu_rates(replace(SOME, **{field: wrong}), cache)
     assert known_cpu_rates(cache) is None
     assert calibrate_cpu(cache) == known_cpu_rates(cache)
-    assert len(measured) == 1
+    assert len(measured) == ONCE
 
 
 @pytest.mark.parametrize(
     "data", [b"", b"\0" * 100, b"null", b"[" * 100_000, b'{"clock": 3e9}', json.dumps(asdict(SOME)).encode()[:-3]]
 )
 def test_other_bytes_are_measured_again(cache, measured, data):
-    cache.put(host_cpu._key(), data)
+    cache.put(cpu_rates._key(), data)
     assert calibrate_cpu(cache).clock > 3e9
-    assert len(measured) == 1
+    assert len(measured) == ONCE
 
 
 def test_a_file_that_was_changed_is_measured_again(cache, measured, tmp_path):
@@ -68,7 +83,7 @@ def test_a_file_that_was_changed_is_measured_again(cache, measured, tmp_path):
     (file,) = (tmp_path / "cache").iterdir()
     file.write_bytes(file.read_bytes()[:-1] + b"?")
     calibrate_cpu(cache)
-    assert len(measured) == 2
+    assert len(measured) == 2 * ONCE
 
 
 def test_importing_and_looking_measure_nothing():
@@ -82,30 +97,84 @@ def test_importing_and_looking_measure_nothing():
 
 
 def test_what_is_measured_makes_sense():
-    rates = measuring.measure_cpu()
-    assert all(rate > 0 for rate in astuple(rates))
-    assert 2e8 < rates.clock < 1e10
+    rates = measuring.measure_cpu(lambda cores: 7e-6)
+    assert rates.launch == 7e-6
+    assert all(low <= getattr(rates, name) <= high for name, (low, high) in RANGES.items())
     assert rates.core_memory <= rates.memory <= rates.cache <= rates.shared
-    assert rates.core_memory < 1e12
-    assert rates.multiply_adds > rates.clock / 100  # the machine may be busy
+    assert rates.core_memory <= rates.core_cache <= rates.cache
+    assert rates.register_bytes in (cpu_limits().register_bytes, cpu_limits().register_bytes // 2)
+
+
+def test_a_disturbed_measurement_is_not_kept(cache, monkeypatch):
+    clocks = cycle([2e9, 3e9])
+    monkeypatch.setattr(measuring, "measure_cpu", lambda launch: replace(SOME, clock=next(clocks)))
+    monkeypatch.setattr(measuring, "load_now", readings(idle=1.0))
+    found = measure_and_store(cache)
+    assert (found.disturbed, found.stored, found.rates.clock) == (True, False, 3e9)
+    assert known_cpu_rates(cache) is None
+
+
+def test_rates_that_agree_while_others_work_are_not_kept(cache, monkeypatch):
+    monkeypatch.setattr(measuring, "measure_cpu", lambda launch: SOME)
+    monkeypatch.setattr(measuring, "load_now", readings(idle=0.5))
+    assert measure_and_store(cache).disturbed
+    assert known_cpu_rates(cache) is None
+
+
+def test_where_it_is_not_known_what_others_do_agreement_is_enough(cache, monkeypatch):
+    monkeypatch.setattr(measuring, "measure_cpu", lambda launch: SOME)
+    monkeypatch.setattr(measuring, "load_now", lambda: Load({}, 0.0))
+    assert measure_and_store(cache).stored
+    assert known_cpu_rates(cache) == SOME
+
+
+def test_measurements_agree_that_differ_little():
+    assert agree(SOME, replace(SOME, memory=1.1 * SOME.memory, past=SOME.past + 0.1))
+    assert not agree(SOME, replace(SOME, memory=1.5 * SOME.memory))
+    assert not agree(replace(SOME, past=1.0), replace(SOME, past=1.5))
+    assert not agree(SOME, replace(SOME, register_bytes=32))
+    assert agree(SOME, replace(SOME, cache_share=2 * SOME.cache_share))
+
+
+def test_the_faster_of_two_measurements_counts_and_the_mean_of_costs():
+    found = better_of(SOME, replace(SOME, memory=2 * SOME.memory, stored=SOME.stored + 1))
+    assert (found.memory, found.stored) == (2 * SOME.memory, SOME.stored + 0.5)
+    narrow = replace(SOME, register_bytes=32, multiply_adds=2 * SOME.multiply_adds)
+    assert better_of(SOME, narrow) == narrow
+
+
+@pytest.mark.parametrize(("narrow", "expected"), [(1.0, 64), (1.04, 64), (1.2, 32)])
+def test_the_vectors_that_pay_are_taken(monkeypatch, narrow, expected):
+    rates = {64: 1e11, 32: narrow * 1e11}
+    monkeypatch.setattr(measuring, "_multiply_adds", lambda limits, width, code, measure: rates[width])
+    monkeypatch.setattr(measuring, "loops", nullcontext)
+    assert measuring.paying_width(replace(cpu_limits(), register_bytes=64), None) == expected
 
 
 def test_limits_take_what_was_measured(monkeypatch):
     monkeypatch.setattr("vkernels.targets.present.known_cpu_rates", lambda: SOME)
-    monkeypatch.setattr("vkernels.targets.present.cpu_limits", lambda: replace(CPU, multiprocessors=4))
+    monkeypatch.setattr("vkernels.targets.present.cpu_limits", lambda: replace(cpu_limits(), multiprocessors=4))
     limits = limits_of(present_cpu())
     assert (limits.clock, limits.memory_bandwidth, limits.shared_bandwidth) == (3e9, 4e10, 4e11)
     assert limits.multiply_adds["float32"] == pytest.approx(1e11)
+    assert limits.core == SOME.core_costs(cpu_rates.host_level_1())
+    assert limits.launch_seconds == pytest.approx(1e-5)
     one = cpu_slice_limits(1)
-    assert (one.multiprocessors, one.memory_bandwidth, one.cache) == (1, 1.5e10, CPU.cache)
+    assert (one.multiprocessors, one.memory_bandwidth, one.cache) == (1, 1.5e10, cpu_limits().cache)
+    assert one.cache_bandwidth == 6e10  # one core draws more than its share
     assert one.multiply_adds["float32"] == pytest.approx(1e11 / 4)
+    assert one.core == limits.core
     assert cpu_slice_limits(9) == replace(limits, multiprocessors=9)
 
 
-def test_without_them_limits_are_those_of_sizes(monkeypatch):
+def test_without_them_limits_are_those_of_the_family(monkeypatch):
     monkeypatch.setattr("vkernels.targets.present.known_cpu_rates", lambda: None)
-    assert limits_of(present_cpu()) == CPU
-    assert cpu_slice_limits(CPU.multiprocessors) == CPU
-
-
-CPU = measuring.cpu_limits()
+    cpu, assumed = present_cpu(), cpu_rates.family_cpu_rates()
+    limits = limits_of(cpu)
+    assert cpu.unverified == ("rates",)
+    assert limits.clock == pytest.approx(assumed.clock)
+    assert limits.cache_bandwidth == pytest.approx(assumed.cache)
+    assert limits.core == assumed.core_costs(cpu_rates.host_level_1())
+    assert cpu_slice_limits(cpu.multiprocessors) == limits
+    sizes = ("registers", "register_bytes", "shared", "multiprocessors", "cache", "memory")
+    assert [getattr(limits, name) for name in sizes] == [getattr(cpu_limits(), name) for name in sizes]

@@ -47,6 +47,14 @@ def test_every_size_has_one_class_that_holds_it(level, on_gpu):
         assert len(edges) == 1
 
 
+def test_one_sample_of_a_cpu_is_a_power_of_two_and_the_others_are_odd():
+    for size in (200, 3000, 1 << 20):
+        *others, last = (each["N"] for each in class_at(LEVELS_ON_CPU[0], {"N": size}, False).samples({"N": size}))
+        assert last & (last - 1) == 0
+        assert all(each % 2 for each in others)
+        assert all(each["N"] % 2 for each in class_at(LEVELS_ON_GPU[0], {"N": size | 1}, True).samples({"N": size | 1}))
+
+
 @pytest.mark.parametrize("permuted", list(itertools.permutations(range(3))))
 def test_other_sizes_are_laid_out_as_the_call_is(permuted):
     """A tensor with its dimensions in any order, with or without gaps."""

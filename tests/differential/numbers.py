@@ -12,10 +12,16 @@ from typing import Any
 import mpmath
 import numpy as np
 
+from vkernels.compiler.backends.llvm import host_dot_units
+from vkernels.ir.dot_units import DOT_UNITS
+
 from .bounds import function_ulps, sum_units
 from .formats import FORMATS, Array, Format
 
 Axes = int | tuple[int, ...]
+FLUSHES = any(DOT_UNITS[name].element == "bf16" for name in host_dot_units())
+"""Whether dots of bf16 may run on a unit to which numbers below `LEAST_NORMAL` are 0."""
+LEAST_NORMAL = 2.0**-126
 
 
 class Number:
@@ -172,6 +178,12 @@ def dot(equation: str, a: Number, b: Number, added: int | None = None) -> Number
     if a.error.any() or b.error.any():
         error = error + product(a.error, sizes_b) + product(sizes_a, b.error)
     unsure = magnitude >= a.format.largest
+    if a.format.name == "float32" and FLUSHES:
+        small_a, small_b = (np.where(np.abs(each.value) < LEAST_NORMAL, np.abs(each.value), 0) for each in (a, b))
+        error = error + product(small_a, sizes_b) + product(sizes_a, small_b) + 2 * terms * LEAST_NORMAL
+        if np.isinf(a.value).any() or np.isinf(b.value).any():  # infinity times what counts as 0
+            odd = [(np.isinf(one.value) * 1.0, (small > 0) * 1.0) for one, small in ((a, small_a), (b, small_b))]
+            unsure = unsure | (product(odd[0][0], odd[1][1]) + product(odd[0][1], odd[1][0]) > 0)
     for each, other in ((a, b), (b, a)):
         if each.taken.any() or (np.isinf(each.value).any() and other.error.any()):
             odd = (each.taken | np.isinf(each.value)).astype(np.float64)

@@ -4,7 +4,14 @@ import pytest
 
 from vkernels.ir.errors import OptionError
 from vkernels.runtime import get_threads, set_threads
-from vkernels.targets.host_cpu import _quotas, cache_bytes, cpu_limits, usable_cores, vector_registers
+from vkernels.targets.host_cpu import (
+    _quotas,
+    cache_bytes,
+    cpu_limits,
+    dot_units,
+    usable_cores,
+    vector_registers,
+)
 
 
 def test_limits_of_this_machine_are_plausible():
@@ -28,6 +35,26 @@ def test_limits_of_this_machine_are_plausible():
 )
 def test_vector_registers(features, machine, expected):
     assert vector_registers(features, machine) == expected
+
+
+WIDE = dict.fromkeys(("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx2"), True)
+
+
+@pytest.mark.parametrize(
+    ("features", "machine", "expected"),
+    [
+        (WIDE, "x86_64", ()),
+        (WIDE | {"avx512vnni": True}, "x86_64", ("vnni",)),
+        (WIDE | {"avx512vnni": True, "avx512bf16": True, "avxvnniint8": True}, "AMD64", ("vnni", "avx512-bf16")),
+        ({"avx2": True, "avx512vnni": True}, "x86_64", ()),
+        ({"avx2": True, "avxvnni": True}, "x86_64", ("vnni",)),
+        ({"avx2": True, "avxvnni": True, "avxvnniint8": True}, "x86_64", ("vnni-int8", "vnni")),
+        ({"avxvnni": True}, "x86_64", ()),
+        ({"neon": True}, "aarch64", ()),
+    ],
+)
+def test_dot_units_are_those_for_whole_registers(features, machine, expected):
+    assert dot_units(features, machine) == expected
 
 
 def test_caches_are_read_by_level(tmp_path):

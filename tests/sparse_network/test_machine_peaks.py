@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vkernels.compiler.calibrate_cpu import LOADED_VECTORS, loops
+from vkernels.compiler.calibration_loops import LOADED_VECTORS, loops
 from vkernels.sparse_network.bench.machine_peaks import measure_peaks
 from vkernels.targets.host_cpu import cpu_limits
 

@@ -121,9 +121,9 @@ class History:
         provenance = replace(self._provenance(), trial=max(0, trial), seconds=seconds, when=time.time())
         self.database.keep(
             Entry(
-                self._key(candidate.constants), self.task.name, dict(self.task.shape), self.limits, candidate.plan,
-                provenance, origin=origin, final=final, default=default, **self._constants(candidate.constants),
-                **result,
+                self._key(candidate.constants), self.task.name, dict(self.task.shape),
+                replace(self.limits, core=None), candidate.plan, provenance, origin=origin, final=final,
+                default=default, **self._constants(candidate.constants), **result,
             )
         )  # fmt: skip
 

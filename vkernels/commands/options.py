@@ -11,6 +11,7 @@ import typer
 from vkernels.ir.errors import OptionError
 from vkernels.targets import Target, known_targets, load_targets
 from vkernels.targets.present import present_cpu
+from vkernels.targets.processors import processor_targets
 from vkernels.targets.slices import present_slices, slice_of, split_names, target_or_slice
 
 Kernel = Annotated[
@@ -47,7 +48,7 @@ def chosen_targets(named: str, table: Path | None, slices: Sequence[str]) -> lis
     else:
         names = split_names(named)
         if any(name.partition(":")[0] == "cpu" for name in names):
-            known["cpu"] = present_cpu()
+            known |= {"cpu": present_cpu(), **processor_targets()}
         try:
             found = [*(target_or_slice(name, known) for name in names), *own.values()]
         except OptionError as error:
@@ -112,4 +113,4 @@ def target_named(name: str | None, slice_: str | None, file: Path | None) -> Tar
 def _known(name: str) -> Mapping[str, Target]:
     if name.startswith(_PRESENT):
         return {**known_targets(), **{target.key: target for target in present_slices()}}
-    return {**known_targets(), "cpu": present_cpu()}
+    return {**known_targets(), "cpu": present_cpu(), **processor_targets()}

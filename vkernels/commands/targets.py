@@ -35,16 +35,60 @@ Calibrate = Annotated[
 def targets(table: Own = None, json: Json = None, calibrate: Calibrate = False) -> None:
     """List the devices that kernels can be compiled for, those of this machine, and their slices."""
     check_writable(json)
+    console = console_for(json)
     if calibrate:
-        from vkernels.compiler.calibrate_cpu import calibrate_cpu
-
-        calibrate_cpu(again=True)
+        _calibrate(console)
 
     own = load_targets(table) if table is not None else {}
     groups = {"present": present_slices(), "own": (*own.values(),), "known": (*known_targets().values(),)}
-    _show(groups, console_for(json))
+    _show(groups, console)
     lists = {group: [as_json(target) for target in members] for group, members in groups.items()}
     write_results(json, "targets", **lists, sources=dict(known_sources()))
+
+
+def _calibrate(console: Console) -> None:
+    """Measure the CPU, and show its rates beside those that are assumed without."""
+    from vkernels.compiler.calibrate_cpu import measure_and_store
+    from vkernels.runtime.launch_cost import measure_launch
+    from vkernels.targets.cpu_rates import CpuRates, family_cpu_rates
+
+    found, assumed = measure_and_store(launch=measure_launch), family_cpu_rates()
+    figures = ("measured", "assumed")
+    table = table_of("rate", *figures, "", right=figures, title="This machine's CPU")
+    for field in dataclasses.fields(CpuRates):
+        unit, scale, words = RATES[field.name]
+        values = (f"{getattr(rates, field.name) / scale:.3g}" for rates in (found.rates, assumed))
+        table.add_row(words, *values, unit)
+    console.print(table)
+    if found.disturbed:
+        console.print("Not saved: other work disturbed the measurement. Run this again when the machine is idle.")
+    elif not found.stored:
+        console.print("Not saved: the cache folder cannot be written.")
+    console.print("")
+
+
+RATES = {
+    "clock": ("GHz", 1e9, "clock"),
+    "memory": ("GB/s", 1e9, "memory, all cores"),
+    "core_memory": ("GB/s", 1e9, "memory, one core"),
+    "cache": ("GB/s", 1e9, "L3, all cores"),
+    "core_cache": ("GB/s", 1e9, "L3, one core"),
+    "shared": ("GB/s", 1e9, "L2, all cores"),
+    "multiply_adds": ("G/s", 1e9, "multiply-adds of float32, all cores"),
+    "register_bytes": ("bytes", 1, "vectors"),
+    "loads": ("a cycle", 1, "vectors loaded"),
+    "stores": ("a cycle", 1, "vectors stored"),
+    "latency": ("cycles", 1, "latency of a multiply-add"),
+    "stored_2": ("bytes read", 1, "a byte written to L2"),
+    "stored_3": ("bytes read", 1, "a byte written to L3"),
+    "stored": ("bytes read", 1, "a byte written to memory"),
+    "past_3": ("bytes read", 1, "a byte stored past the caches, for L3"),
+    "past": ("bytes read", 1, "a byte stored past the caches, for memory"),
+    "past_store": ("cycles", 1, "a store past the caches, not hidden"),
+    "cache_share": ("", 1, "part of L3 that a process finds its own"),
+    "launch": ("µs", 1e-6, "handing a launch to threads"),
+}
+"""Unit, scale and words of each rate."""
 
 
 def as_json(target: Target) -> dict[str, Any]:

@@ -2,156 +2,24 @@
 
 from __future__ import annotations
 
-import ctypes
+import functools
+import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from vkernels.ir.core_costs import LAST_CACHE_SHARE
+from vkernels.ir.cost_model.plan_batch import OVERLAP
 from vkernels.ir.disk_cache import DiskCache
+from vkernels.ir.limits import Limits
 from vkernels.ir.system_resources import ThreadPool
-from vkernels.targets.host_cpu import MeasuredCpuRates, cpu_limits, known_cpu_rates, store_cpu_rates
+from vkernels.targets.cpu_rates import CpuRates, in_ranges, known_cpu_rates, store_cpu_rates
+from vkernels.targets.host_cpu import LAUNCH_SECONDS, cpu_limits
 
-MULTIPLY_ADDS = 10
-"""Independent multiply-adds of vectors in a step: more than two units with a latency of four cycles can hold."""
-
-LOADED_VECTORS = 8
-"""Vectors that one block has, each loaded into an accumulator of its own."""
-
-CHAIN_CYCLES = 16
-"""Cycles of a step of `chain`: additions and exclusive ors by turns, each waiting for the one before."""
-
-
-@dataclass(frozen=True)
-class Loops:
-    """`multiply(memory, steps)`, `read(memory, blocks, steps)`, `gather(memory, places, blocks, steps)`,
-    `chain(steps)`: none holds Python's lock. `places`: the position of each vector, an i32 counted in vectors."""
-
-    multiply: Callable[..., None]
-    read: Callable[..., None]
-    gather: Callable[..., None]
-    chain: Callable[..., None]
-
-
-@contextmanager
-def loops(register_bytes: int) -> Iterator[Loops]:
-    """The loops, for vector registers of this size; they live until the context ends."""
-    import llvmlite.binding as llvm
-
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    features = llvm.get_host_cpu_features().flatten()
-    machine = llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=f"{features},-prefer-256-bit", opt=2, jit=True, codemodel="jitdefault"
-    )
-    module = llvm.parse_assembly(_text(register_bytes))
-    with llvm.create_mcjit_compiler(module, machine) as engine:
-        engine.finalize_object()
-        word = ctypes.c_int64
-
-        def function(name: str, words: int) -> Callable[..., None]:
-            return ctypes.CFUNCTYPE(None, *[word] * words)(engine.get_function_address(name))
-
-        yield Loops(function("multiply", 2), function("read", 3), function("gather", 4), function("chain", 1))
-
-
-def _text(register_bytes: int) -> str:
-    floats, words = f"<{register_bytes // 4} x float>", f"<{register_bytes // 8} x i64>"
-    sums, loads, links = range(MULTIPLY_ADDS), range(LOADED_VECTORS), range(CHAIN_CYCLES)
-    multiply = [f"%s{n} = phi {floats} [zeroinitializer, %entry], [%t{n}, %loop]" for n in sums]
-    multiply += [f"%t{n} = call {floats} @llvm.fmuladd({floats} %s{n}, {floats} %a, {floats} %a)" for n in sums]
-    read = [f"%s{n} = phi {words} [%r{n}, %pass], [%t{n}, %loop]" for n in loads]
-    for n in loads:
-        read += [f"%p{n} = getelementptr {words}, ptr %here, i64 {n}", f"%v{n} = load {words}, ptr %p{n}, align 8"]
-        read += [f"%t{n} = xor {words} %s{n}, %v{n}"]
-    gather = [f"%s{n} = phi {floats} [%r{n}, %pass], [%t{n}, %loop]" for n in loads]
-    for n in loads:
-        gather += [f"%q{n} = getelementptr i32, ptr %here, i64 {n}", f"%i{n} = load i32, ptr %q{n}, align 4"]
-        gather += [f"%p{n} = getelementptr {floats}, ptr %at, i32 %i{n}", f"%v{n} = load {floats}, ptr %p{n}, align 8"]
-        gather += [f"%t{n} = call {floats} @llvm.fmuladd({floats} %v{n}, {floats} %a, {floats} %s{n})"]
-    chain = ["%c0 = phi i64 [%steps, %entry], [%c16, %loop]"]
-    chain += [f"%c{n + 1} = {'xor' if n % 2 else 'add'} i64 %c{n}, %steps" for n in links]
-    return f"""
-declare {floats} @llvm.fmuladd({floats}, {floats}, {floats})
-
-define void @multiply(i64 %memory, i64 %steps) {{
-entry:
-  %at = inttoptr i64 %memory to ptr
-  %a = load {floats}, ptr %at, align 8
-  br label %loop
-loop:
-  %n = phi i64 [0, %entry], [%next, %loop]
-  {_lines(multiply)}
-  %next = add i64 %n, 1
-  %more = icmp slt i64 %next, %steps
-  br i1 %more, label %loop, label %done
-done:
-  %out = getelementptr {floats}, ptr %at, i64 1
-  {_lines(f"store volatile {floats} %t{n}, ptr %out, align 8" for n in sums)}
-  ret void
-}}
-
-define void @read(i64 %memory, i64 %blocks, i64 %steps) {{
-entry:
-  %at = inttoptr i64 %memory to ptr
-  br label %pass
-{_passes(read, "%at", words, words)}
-
-define void @gather(i64 %memory, i64 %places, i64 %blocks, i64 %steps) {{
-entry:
-  %at = inttoptr i64 %memory to ptr
-  %first = inttoptr i64 %places to ptr
-  %a = load {floats}, ptr %at, align 8
-  br label %pass
-{_passes(gather, "%first", "i32", floats)}
-
-define void @chain(i64 %steps) {{
-entry:
-  %out = alloca i64
-  br label %loop
-loop:
-  %n = phi i64 [0, %entry], [%next, %loop]
-  {_lines(chain)}
-  %next = add i64 %n, 1
-  %more = icmp slt i64 %next, %steps
-  br i1 %more, label %loop, label %done
-done:
-  store volatile i64 %c{CHAIN_CYCLES}, ptr %out
-  ret void
-}}
-"""
-
-
-def _passes(body: list[str], first: str, element: str, kind: str) -> str:
-    """`%steps` passes over `%blocks` blocks of `LOADED_VECTORS` elements from the pointer `first` on."""
-    loads = range(LOADED_VECTORS)
-    return f"""pass:
-  %p = phi i64 [0, %entry], [%done_passes, %after]
-  {_lines(f"%r{n} = phi {kind} [zeroinitializer, %entry], [%t{n}, %after]" for n in loads)}
-  br label %loop
-loop:
-  %n = phi i64 [0, %pass], [%next, %loop]
-  %here = phi ptr [{first}, %pass], [%there, %loop]
-  {_lines(body)}
-  %there = getelementptr {element}, ptr %here, i64 {LOADED_VECTORS}
-  %next = add i64 %n, 1
-  %more = icmp slt i64 %next, %blocks
-  br i1 %more, label %loop, label %after
-after:
-  %done_passes = add i64 %p, 1
-  %again = icmp slt i64 %done_passes, %steps
-  br i1 %again, label %pass, label %done
-done:
-  {_lines(f"store volatile {kind} %t{n}, ptr %at, align 8" for n in loads)}
-  ret void
-}}"""
-
-
-def _lines(lines: Iterator[str] | list[str]) -> str:
-    return "\n  ".join(lines)
-
+from .calibration_loops import CHAIN_CYCLES, LOADED_VECTORS, MULTIPLY_ADDS, WAITS, Loops, loops
+from .machine_load import IDLE, load_now
 
 SECONDS = 6e-3
 """How long one timed run takes, about."""
@@ -165,46 +33,202 @@ MAX_BYTES = 1 << 29
 HALVES = 0x3F0000003F000000
 """Two floats of 0.5: multiplied and added up they stay ordinary numbers."""
 
+PAYS = 1.05
+"""How much faster narrow vectors must be to be preferred: beside arithmetic, wide ones take fewer instructions."""
+NEAR = 8 << 10
+"""Bytes that any nearest cache holds."""
 
-def calibrate_cpu(cache: DiskCache | None = None, again: bool = False) -> MeasuredCpuRates:
-    """The rates of this machine's CPU: those on disk, or measured now, in a few seconds, and stored there.
+BEYOND = 4
+"""Bytes beside those of level 2 of which few are found there."""
 
-    `cache`: where to store them, this user's cache unless given. `again`: measure in any case. Other work on the
-    machine makes rates too low: measure again when it is idle.
+AGREE = 1.25
+"""How much two measurements differ at most where nothing disturbs them."""
+ATTEMPTS = 4
+
+
+MeasureLaunch = Callable[[int], float | None]
+"""Gives the seconds of handing a launch to so many threads; None where that cannot be measured."""
+
+
+def calibrate_cpu(cache: DiskCache | None = None, again: bool = False, launch: MeasureLaunch | None = None) -> CpuRates:
+    """The rates of this machine's CPU: those on disk, or measured now, in some seconds.
+
+    They are stored unless other work disturbed them: measure again then when the machine is idle. `cache`: where to
+    store them, this user's cache unless given. `again`: measure in any case. `launch`: `measure_launch` of the runtime;
+    without it, launches cost what they usually do.
     """
     found = None if again else known_cpu_rates(cache)
-    if found is None:
-        found = measure_cpu()
-        store_cpu_rates(found, cache)
-    return found
+    return measure_and_store(cache, launch=launch).rates if found is None else found
 
 
-def measure_cpu() -> MeasuredCpuRates:
+def measure_and_store(
+    cache: DiskCache | None = None, attempts: int = ATTEMPTS, launch: MeasureLaunch | None = None
+) -> Measured:
+    """Measure now, and store the rates unless other work disturbed them."""
+    found = measure_undisturbed(attempts, launch)
+    if found.disturbed:
+        return found
+    return replace(found, stored=store_cpu_rates(found.rates, cache))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Measured rates; whether other work `disturbed` them, and whether they are `stored`."""
+
+    rates: CpuRates
+    disturbed: bool
+    stored: bool = False
+
+
+def measure_undisturbed(attempts: int = ATTEMPTS, launch: MeasureLaunch | None = None) -> Measured:
+    """Measure until two measurements, one after the other, agree, and others left the cores alone meanwhile; at most so
+    often. The better rates of the last two."""
+    before, last = load_now(), measure_cpu(launch)
+    better = last
+    for _ in range(attempts - 1):
+        between, found = load_now(), measure_cpu(launch)
+        better = better_of(last, found)
+        alone = not before.cores or before.others_until(load_now()) <= IDLE  # where that is known
+        if alone and agree(last, found):
+            return Measured(better, disturbed=False)
+        before, last = between, found
+    return Measured(better, disturbed=True)
+
+
+COSTS = ("latency", "stored_2", "stored_3", "stored", "past_3", "past", "past_store", "launch")
+"""What is the mean of two measurements: mostly rates beside others, of which neither more nor less is better."""
+RATIOS = {"cache_share": 2.0, "launch": 2.0}
+"""How much some may differ: one is a power of two, the other depends on what the system does."""
+APART = {**dict.fromkeys(("stored_2", "stored_3", "stored", "past_3", "past"), 0.25), "past_store": 1.0}
+"""Differences that do not matter."""
+
+
+def agree(one: CpuRates, other: CpuRates) -> bool:
+    """Whether two measurements may be of the same undisturbed machine."""
+    for each in fields(CpuRates):
+        least, most = sorted((getattr(one, each.name), getattr(other, each.name)))
+        if most > RATIOS.get(each.name, AGREE) * least and most - least > APART.get(each.name, 0):
+            return False
+    return True
+
+
+def better_of(one: CpuRates, other: CpuRates) -> CpuRates:
+    """The faster of each rate, as disturbances only slow down, and the mean of each cost. Rates for vectors of
+    different widths cannot be mixed."""
+    if one.register_bytes != other.register_bytes:
+        return max(one, other, key=lambda rates: rates.multiply_adds)
+    values = {}
+    for each in fields(CpuRates):
+        pair = getattr(one, each.name), getattr(other, each.name)
+        values[each.name] = sum(pair) / 2 if each.name in COSTS else max(pair)
+    return CpuRates(**values)
+
+
+def measure_cpu(launch: MeasureLaunch | None = None) -> CpuRates:
     """Measure now: time loops of our own machine code, on one core and on all that this process may use at once.
 
     A nearer memory is never slower, and many cores are never slower than one: otherwise something disturbed the run.
     """
     limits = cpu_limits()
-    cores, width = limits.multiprocessors, limits.register_bytes
-    with ThreadPool(cores) as threads, loops(width) as code:
+    with ThreadPool(limits.multiprocessors) as threads:
         measure = Measure(threads)
-        clock = CHAIN_CYCLES / measure.seconds_a_step([(code.chain, ())])
-        alone = [(code.multiply, (buffer(2 * width),)) for _ in range(cores)]
-        multiply = MULTIPLY_ADDS * width // 4 * cores / measure.seconds_a_step(alone)
+        width = paying_width(limits, measure)
+        with loops(width) as code:
+            rates = _Measurement(limits, width, code, measure).rates()
+    seconds = None if launch is None else launch(limits.multiprocessors)
+    return in_ranges(rates if seconds is None else replace(rates, launch=seconds))
 
-        def read(total: int, cores: int) -> float:
-            """Bytes a second that `cores` cores read, each from its own part of `total` bytes, repeatedly."""
-            block = LOADED_VECTORS * width
-            blocks = max(1, total // cores // block)
-            work = [(code.read, (buffer(blocks * block), blocks)) for _ in range(cores)]
-            return blocks * block * cores / measure.seconds_a_step(work)
 
+def paying_width(limits: Limits, measure: Measure) -> int:
+    """Bytes of the vectors that multiply and add fastest: the registers', or half as many where these clearly do.
+
+    Where wide vectors lower the clock, or take more than two steps of narrow ones, narrow ones win.
+    """
+    rates = {}
+    for width in (limits.register_bytes, limits.register_bytes // 2):
+        if width < 16:
+            continue
+        with loops(width) as code:
+            rates[width] = _multiply_adds(limits, width, code, measure)
+    return max(rates, key=lambda width: rates[width] * (PAYS if width == limits.register_bytes else 1))
+
+
+def _multiply_adds(limits: Limits, width: int, code: Loops, measure: Measure) -> float:
+    cores = limits.multiprocessors
+    work = [(code.multiply, (buffer(2 * width),)) for _ in range(cores)]
+    return MULTIPLY_ADDS * width // 4 * cores / measure.seconds_a_step(work)
+
+
+@dataclass(frozen=True)
+class _Measurement:
+    """One measurement of all rates, with vectors of `width` bytes."""
+
+    limits: Limits
+    width: int
+    code: Loops
+    measure: Measure
+
+    def rates(self) -> CpuRates:
+        limits, code, cores = self.limits, self.code, self.limits.multiprocessors
+        clock = CHAIN_CYCLES / self.measure.seconds_a_step([(code.chain, ())])
+        multiply = _multiply_adds(limits, self.width, code, self.measure)
+        latency = clock * self.measure.seconds_a_step([(code.wait, (buffer(2 * self.width),))]) / WAITS
+        loads, stores = self._rates(("read", "store"), NEAR, 1)
         far = min(4 * limits.cache, MAX_BYTES, max(limits.memory // 8, 1 << 24))
-        core_memory = read(far, 1)
-        memory = max(core_memory, read(min(far * cores, MAX_BYTES), cores))
-        cache = max(memory, read(max(limits.cache // 2, 2 * limits.shared * cores), cores))
-        shared = max(cache, read(limits.shared // 2 * cores, cores))
-        return MeasuredCpuRates(clock, memory, core_memory, cache, shared, multiply)
+        (core_memory,) = self._rates(("read",), far, 1)
+        memory, stored, past = self._read_and_written(min(far * cores, MAX_BYTES), cores)
+        memory = max(core_memory, memory)
+        size = BEYOND * limits.shared * cores
+        if size > limits.cache:
+            size = max(limits.cache // 2, 2 * limits.shared * cores)
+        (core_cache,) = self._rates(("read",), size // cores, 1)
+        cache, stored_3, past_3 = self._read_and_written(size, cores)
+        core_cache, cache = max(core_cache, core_memory), max(cache, core_cache, memory)
+        past_3 = max(0.0, past_3 - OVERLAP * past * cache / memory)  # what the model counts for memory
+        shared, stored_2, _ = self._read_and_written(limits.shared // 2 * cores, cores)
+        shared = max(cache, shared)
+        return CpuRates(
+            clock, memory, core_memory, cache, core_cache, shared, multiply, self.width, loads / self.width / clock,
+            stores / self.width / clock, latency, stored_2, stored_3, stored, past_3, past,
+            clock * self._past_store(far, core_memory / max(past, 0.1)), self._cache_share(size, cache, memory),
+            LAUNCH_SECONDS,
+        )  # fmt: skip
+
+    def _read_and_written(self, total: int, cores: int) -> tuple[float, float, float]:
+        """Bytes a second that `cores` cores read of `total` bytes; what a byte that they write takes beside one that
+        they read, and the same past the caches, where half of the bytes are copied to the other half."""
+        read, copied, past = self._rates(("read", "copy", "copy_past"), total, cores)
+        return read, max(0.0, 2 * read / copied - 1), max(0.0, 2 * read / past - 1)
+
+    def _past_store(self, far: int, most: float) -> float:
+        """Seconds that a store past the caches takes beside arithmetic more than one to the nearest cache, or than
+        memory takes for it, which takes `most` bytes a second."""
+        (near,), (past,) = self._rates(("work",), NEAR, 1), self._rates(("work_past",), far, 1)
+        return self.width * max(0.0, 1 / past - max(1 / near, 1 / most))
+
+    def _cache_share(self, size: int, cache: float, memory: float) -> float:
+        """Part of the last cache in which all cores together find data again, at least half of the time: that of `size`
+        bytes, or of some power of two times as many."""
+        limits = self.limits
+        if cache < AGREE * memory:  # nothing to tell them apart by
+            return LAST_CACHE_SHARE
+        middle = (cache * memory) ** 0.5
+        while 2 * size <= limits.cache:
+            if self._rates(("read",), 2 * size, limits.multiprocessors)[0] < middle:
+                break
+            size *= 2
+        return min(1.0, size / limits.cache)
+
+    def _rates(self, names: Sequence[str], total: int, cores: int) -> list[float]:
+        """Bytes a second that `cores` cores read or write by these loops, each its own part of `total` bytes,
+        repeatedly; of a copy, both together."""
+        block = LOADED_VECTORS * self.width
+        blocks = max(2, total // cores // block) // 2 * 2
+        steps = {"copy": blocks // 2, "copy_past": blocks // 2}
+        steps |= dict.fromkeys(("work", "work_past"), blocks * LOADED_VECTORS)
+        memory = [buffer(blocks * block) for _ in range(cores)]
+        works = [[(getattr(self.code, name), (each, steps.get(name, blocks))) for each in memory] for name in names]
+        return [blocks * block * cores / self.measure.seconds_a_step(work) for work in works]
 
 
 def buffer(size: int) -> Any:
@@ -239,13 +263,22 @@ class Measure:
     def _run(self, work: Sequence[Work], steps: int) -> float:
         """Seconds from the first start to the last end."""
         together = threading.Barrier(len(work))
+        cores = _cores()
 
-        def run(function: Callable[..., None], values: Sequence[Any]) -> tuple[float, float]:
+        def run(number: int, function: Callable[..., None], values: Sequence[Any]) -> tuple[float, float]:
             addresses = [value if isinstance(value, int) else value.ctypes.data for value in values]
+            if cores:  # one thread for each: the system may take long to spread them
+                os.sched_setaffinity(0, {cores[number]} if len(work) == len(cores) else cores)
             together.wait()
             start = time.perf_counter()
             function(*addresses, steps)
             return start, time.perf_counter()
 
-        times = list(self._threads.map(lambda pair: run(*pair), work))
+        times = list(self._threads.map(lambda numbered: run(numbered[0], *numbered[1]), enumerate(work)))
         return max(end for _, end in times) - min(start for start, _ in times)
+
+
+@functools.cache
+def _cores() -> tuple[int, ...]:
+    """The numbers of the cores that this process may use, in order; none where threads cannot be placed."""
+    return tuple(sorted(os.sched_getaffinity(0))) if hasattr(os, "sched_setaffinity") else ()

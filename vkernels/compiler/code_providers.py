@@ -144,6 +144,12 @@ class TieredProvider(Generic[Bound]):
         return known
 
     def _compile_best(self) -> _Best:
+        found = self._first_fit()
+        if not self._compilation.request.target.on_gpu:
+            self._compilation.session.calibration.begin()
+        return found
+
+    def _first_fit(self) -> _Best:
         try:
             found = self._compilation.plans.first_fit(self._compilation.fitting_code)
             if not self._is_poor(found[0]):

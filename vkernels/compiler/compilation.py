@@ -29,6 +29,7 @@ from .tuned_constants import tuned_constants
 if TYPE_CHECKING:
     from vkernels.ir.disk_cache import DiskCache
 
+    from .background_calibration import BackgroundCalibration
     from .compile_gpu import Lowering
     from .counters import CompileCounters
     from .gpu_binaries import BinaryCompiler
@@ -50,6 +51,7 @@ class SessionLike(Protocol):
     log_once: LogOnce
     tuned_plans: TunedPlans
     exact_shapes: int
+    calibration: BackgroundCalibration
 
     @property
     def plan_cache(self) -> PlanCache: ...
@@ -201,6 +203,15 @@ class Compilation:
         built = self.variants.ir(self.request.kernel, self.request.arguments.signature, self.request.same)
         plan = self._possible(plan, built)
         return self._specialised(plan, lambda facts: lower_for(built.module, plan, facts, self.request.keep_stages))
+
+    def assembly(self, plan: Plan) -> str:
+        """The assembly of a plan for the target's processor, a CPU that is not this machine's."""
+        from .compile_cpu import assembly_for_processor
+
+        built = self.variants.ir(self.request.kernel, self.request.arguments.signature, self.request.same)
+        plan = self._possible(plan, built)
+        limits = self.request.target.limits
+        return self._specialised(plan, lambda facts: assembly_for_processor(built.module, plan, facts, limits))
 
     def _possible(self, plan: Plan, built: KernelIR) -> Plan:
         """A plan that was chosen for tensors that share no memory, for a call in which some are the same.

@@ -16,7 +16,14 @@ from vkernels.ir.plan_json import plan_to_json
 from vkernels.ir.text import print_module
 
 from .artifact_cache import ArtifactCache, lowering_key
-from .backends.llvm import NativeKernel, compile_lowered, host_register_bytes, host_scales, lower_for_cpu
+from .backends.llvm import (
+    NativeKernel,
+    compile_lowered,
+    host_dot_units,
+    host_register_bytes,
+    host_scales,
+    lower_for_cpu,
+)
 
 
 @dataclass(frozen=True)
@@ -45,7 +52,7 @@ def compile_kernel(
     lowered: LlvmModule | None = None
     key = ""
     if artifacts is not None and not keep:
-        host = [host_register_bytes(), host_scales()]
+        host = [host_register_bytes(), host_scales(), host_dot_units()]
         key = lowering_key(host, print_module(module), plan_to_json(plan), asdict(facts))
         lowered = artifacts.get(key, LlvmModule)
     if lowered is None:
@@ -58,6 +65,19 @@ def compile_kernel(
     return CompiledCpu(native, plan, facts, stages)
 
 
+def assembly_for_processor(module: ModuleOp, plan: Plan, facts: Facts, limits: Limits) -> str:
+    """The assembly of the one kernel of a module for the limits' processor, which need not be present.
+
+    Raises `PlanError` for a plan that the kernel cannot have, `SetupError` for an unknown processor.
+    """
+    from .backends.llvm_processors import assembly_for
+
+    has_avx512 = limits.register_bytes == 64
+    passes = cpu_pipeline(plan, facts, has_avx512, limits.dot_units)
+    lowered = lower_for_cpu(run_passes(passes, module), register_bytes=limits.register_bytes)
+    return assembly_for(lowered, limits.processor)
+
+
 def _lower(module: ModuleOp, plan: Plan, facts: Facts, stages: dict[str, str] | None) -> LlvmModule:
     """Run all passes. `stages`: takes the text of the IR after each."""
 
@@ -65,5 +85,5 @@ def _lower(module: ModuleOp, plan: Plan, facts: Facts, stages: dict[str, str] | 
         if stages is not None:
             stages[stage] = print_module(reached)
 
-    passes = cpu_pipeline(plan, facts, host_scales())
+    passes = cpu_pipeline(plan, facts, host_scales(), host_dot_units())
     return lower_for_cpu(run_passes(passes, module, None if stages is None else keep_text))

@@ -21,7 +21,7 @@ def default_session() -> CompilerSession:
         from vkernels.ir.disk_cache import DiskCache
 
         with _lock:
-            session = _session = _session or CompilerSession(DiskCache())
+            session = _session = _session or CompilerSession(DiskCache(), calibrates=True)
     return session
 
 

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from vkernels.ir.fork_safe import fork_safe_lock
 
+from .background_calibration import BackgroundCalibration
 from .counters import CompileCounters
 from .log_once import LogOnce
 from .tuned_plans import TunedPlanProvider, TunedPlans
@@ -49,14 +50,16 @@ class CompilerSession:
 
     `disk`: stores plans, artifacts and binaries for later processes; None stores nothing. `provider`: gives tuned
     plans. `patience`: seconds that a first call waits for the best plan. `exact_shapes`: how many shapes of a kernel's
-    calls get code for their sizes alone, before others get code for classes of sizes.
+    calls get code for their sizes alone, before others get code for classes of sizes. `calibrates`: whether the CPU's
+    rates are measured in the background, once for the user of `disk` and this machine.
     """
 
     def __init__(
         self, disk: DiskCache | None = None, provider: TunedPlanProvider | None = None, patience: float = PATIENCE,
-        exact_shapes: int = EXACT_SHAPES,
+        exact_shapes: int = EXACT_SHAPES, calibrates: bool = False,
     ):  # fmt: skip
         self.disk, self.patience, self.exact_shapes = disk, patience, exact_shapes
+        self.calibration = BackgroundCalibration(disk if calibrates else None)
         self.counters = CompileCounters()
         self.users: WeakSet[SessionUser] = WeakSet()
         self.log_once = LogOnce()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from math import log2
 
 from .arguments import Arguments, ArrayView
 from .protocols import KernelLike, size_name
@@ -17,12 +18,14 @@ WIDE = 16
 class SizeClass:
     """Calls that share a plan. `most`: a number that each changing size does not exceed, by name; every other size is
     exact. `wide`: changing sizes that `WIDE` divides. `least`: usual sizes are not below, by name; the plan is chosen
-    for sizes between the two, and the code is right for any up to the largest.
+    for sizes between the two, and the code is right for any up to the largest. `on_cpu`: a sample has powers of two,
+    whose rows find room for few in a cache.
     """
 
     most: Mapping[str, int] = field(default_factory=dict)
     wide: frozenset[str] = frozenset()
     least: Mapping[str, int] = field(default_factory=dict)
+    on_cpu: bool = False
 
     @property
     def key(self) -> Hashable:
@@ -35,11 +38,13 @@ class SizeClass:
 
     def samples(self, sizes: Mapping[str, int]) -> list[dict[str, int]]:
         """Usual sizes of calls of the class, from small to large ones, by name. They are odd where `WIDE` may not
-        divide them."""
+        divide them, but the largest on a CPU."""
 
         def sample(name: str, part: float) -> int:
             least, most = self.least.get(name, 1), self.most[name]
             size = int(least * pow(most / least, part))
+            if self.on_cpu and part == SAMPLES[-1]:
+                return min(most, 1 << round(log2(size)))
             return max(WIDE, size // WIDE * WIDE) if name in self.wide else min(most, size | 1)
 
         return [{**sizes, **{name: sample(name, part) for name in self.most}} for part in SAMPLES]
@@ -72,7 +77,7 @@ def class_at(level: Level, sizes: Mapping[str, int], on_gpu: bool) -> SizeClass:
     wide = frozenset(name for name, size in sizes.items() if on_gpu and size % WIDE == 0)
     ends = {name: _ends(level, size) for name, size in sizes.items()}
     most = {name: end for name, (_, end) in ends.items()}
-    return SizeClass(most, wide, {name: least for name, (least, _) in ends.items()})
+    return SizeClass(most, wide, {name: least for name, (least, _) in ends.items()}, not on_gpu)
 
 
 def _ends(level: Level, size: int) -> tuple[int, int]:

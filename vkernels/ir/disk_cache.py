@@ -83,6 +83,38 @@ class DiskCache:
             self._warn_once(error)
             return False
 
+    def claim(self, name: str, pause: float) -> int | None:
+        """An open file descriptor that holds a claim, also in processes that inherit it, until all have closed it.
+
+        None where another process holds the claim, or began to less than `pause` seconds ago, or where the folder
+        cannot be written. `name`: of the claim, letters and dashes.
+        """
+        try:
+            import fcntl
+        except ImportError:  # no such locks on this system
+            return None
+        try:
+            self._make_folder()
+            with self._opened() as folder:
+                file = os.open(f"{name}.claim", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600, dir_fd=folder)
+        except OSError:
+            return None
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            status = os.fstat(file)
+            if _is_ours(status) and not (status.st_size and time.time() - status.st_mtime < pause):
+                os.pwrite(file, b"1", 0)
+                return file
+        except OSError:
+            pass
+        os.close(file)
+        return None
+
+    @property
+    def folder(self) -> Path:
+        """Where the entries are. Raises `OSError` for a user without a home."""
+        return self._path()
+
     def _path(self) -> Path:
         return default_folder() if self._folder is None else self._folder
 

@@ -25,8 +25,9 @@ Observer = Callable[[str, ModuleOp], None]
 """Called with each stage's name and IR, which it must not change."""
 
 
-def cpu_pipeline(plan: Plan, facts: Facts, scales: bool = False) -> tuple[ModulePass, ...]:
-    """The passes for a CPU, before `lower_to_llvm`. `scales`: the processor has `vk.scale` as an instruction."""
+def cpu_pipeline(plan: Plan, facts: Facts, scales: bool = False, units: tuple[str, ...] = ()) -> tuple[ModulePass, ...]:
+    """The passes for a CPU, before `lower_to_llvm`. `scales`: the processor has `vk.scale` as an instruction. `units`:
+    its dot units."""
     from .transforms.apply_plan import ApplyPlan
     from .transforms.block_sums import BlockSums
     from .transforms.expand_math import ExpandMath
@@ -35,7 +36,7 @@ def cpu_pipeline(plan: Plan, facts: Facts, scales: bool = False) -> tuple[Module
 
     return (
         SplitPhases(),
-        ApplyPlan(plan, facts),
+        ApplyPlan(plan, facts, units),
         BlockSums(),
         VersionChunks(),
         ExpandMath(scales),

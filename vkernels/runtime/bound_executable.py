@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from vkernels.compiler.compile_cpu import CompiledCpu
     from vkernels.ir.plan import Plan
 
-INLINE_BYTES = 1 << 18
-"""Calls whose tensors have more bytes go to the pool at once; smaller ones when they prove slow."""
+INLINE_BYTES = 1 << 22
+"""Calls whose tensors have more bytes go to the pool at once, and wake it; smaller ones are tried on one thread."""
 
-INLINE_SECONDS = 30e-6
-"""A call that takes longer on one thread is worth helpers."""
+TRIALS = 20
+"""First calls of small work, the fastest of which tells the pool how long it takes on one thread."""
 
-TRIALS = 3
-"""First calls, the fastest of which decides whether small work stays on one thread."""
+TRIAL_SECONDS = 5e-4
+"""What they may take together; there are fewer then."""
 
 PIECES_PER_THREAD = 256
 """A launch is cut into at most this many pieces for each thread."""
@@ -65,7 +65,7 @@ class BoundExecutable:
         follows = None if small else followed()
         self._follows = None if follows is None else (follows, follows())
         self.trials = TRIALS if small and self.wanted > 1 else 0
-        self.fastest = float("inf")
+        self.fastest, self.tried = float("inf"), 0.0
         self.idle = not any(programs > 0 for programs in self.programs)
         self._frames: list[_Frame] = []
 
@@ -114,17 +114,19 @@ class BoundExecutable:
             if read() != seen:
                 self._threads_changed(read())
         if frame.threads != self.threads:
-            frame.set_threads(self.threads)
+            frame.set_threads(self.threads, self.fastest)
         if not self.trials:
             frame.run()
             return
         start = time.perf_counter()
         frame.run()
-        self.fastest = min(self.fastest, time.perf_counter() - start)
+        seconds = time.perf_counter() - start
+        self.fastest = min(self.fastest, seconds)
+        self.tried += seconds
         self.trials -= 1
-        if self.trials <= 0:
+        if self.trials <= 0 or self.tried > TRIAL_SECONDS:
             self.trials = 0
-            self.threads = self.wanted if self.fastest > INLINE_SECONDS else 1
+            self.threads = self.wanted if self.fastest >= the_pool().least_seconds else 1
 
     def _threads_changed(self, number: int) -> None:
         """Finish on no more than this many threads what was bound for others; later calls are bound anew."""
@@ -166,8 +168,9 @@ class _Frame:
             for function, programs in zip(compiled.launches, bound.programs, strict=True)
         ]
         helpers = helper_workspaces(bound.wanted - 1, bound.workspace)
+        self.call = WorkDescriptor(launches, self._slots.address, bound.wanted, self._workspace, helpers)
         self.threads = 1
-        self.call = WorkDescriptor(launches, self._slots.address, self.threads, self._workspace, helpers)
+        self.call.set_threads(1)
         self._memory = 0
         self.run = the_pool().runner(self.call)
 
@@ -182,8 +185,9 @@ class _Frame:
             self.words[slot] = address
             address += aligned(size)
 
-    def set_threads(self, threads: int) -> None:
-        """How many threads may work on the call."""
+    def set_threads(self, threads: int, seconds: float) -> None:
+        """How many threads may work on the call, which takes so long on one; infinity where that is not known."""
         the_pool().reserve(threads)
         self.threads = threads
         self.call.set_threads(threads)
+        self.call.set_seconds(seconds)

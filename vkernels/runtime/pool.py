@@ -1,38 +1,63 @@
 """A pool of native threads that run the programs of a kernel.
 
 Helpers wait for work in native code: they spin for some microseconds, then sleep, so an idle pool costs nothing.
-Programs are handed out dynamically, and the thread that calls works too; a call never waits for a helper that has
-not begun. Where another call has the helpers, the caller runs everything itself.
+Every thread begins with its own part of the programs, the calling thread at once. A thread that is done takes what
+others have not begun, so a call never waits for a helper that comes late. The caller runs everything itself where
+another call has the helpers, where it may use no other core, and where the call is too short to pay for helpers.
 """
 
 from __future__ import annotations
 
 import ctypes
+import os
 import platform
 import signal
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache, partial
 
 from vkernels.ir.errors import SetupError
+from vkernels.targets.host_cpu import SHARE_SECONDS, WAKE_SECONDS
 
 from .memory_blocks import Block
-from .pool_ir import FUTEX, POOL_WORDS, pool_ir
+from .pool_ir import POOL_WORDS, pool_ir
+from .pool_wait_ir import FUTEX
 from .work_descriptor import WorkDescriptor
 
-SPINS = 2000
-"""Iterations of a waiting loop before it sleeps: some 30 to 100 microseconds."""
+SPIN_SECONDS = 5e-5
+"""How long a helper waits for a call before it sleeps: about what waking it costs."""
+
+FINISH_SECONDS = 4e-4
+"""How long a thread waits within a call before it sleeps: others are at work on what it waits for."""
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Seconds. `spin`: a helper waits so long for a call before it sleeps; `finish`: any thread, within a call.
+    `share`: a call that takes less on one thread stays there; `wake`: it does too, if helpers sleep, unless calls right
+    before it bring the sum to as much."""
+
+    spin: float = SPIN_SECONDS
+    finish: float = FINISH_SECONDS
+    share: float = SHARE_SECONDS
+    wake: float = WAKE_SECONDS
 
 
 class Pool:
     """Native threads; `run` may be called from any thread. The process has one, in `vkernels.runtime.threads`."""
 
-    def __init__(self, spins: int = SPINS) -> None:
+    def __init__(self, waiting: Waiting | None = None) -> None:
+        waiting = waiting or Waiting()
+        self.least_seconds = waiting.share
         self._state = Block(8 * POOL_WORDS)
-        ctypes.memset(self._state.address, 0, self._state.size)
-        (ctypes.c_int64 * POOL_WORDS).from_address(self._state.address)[34] = spins
         self._address = self._state.address
+        ctypes.memset(self._address, 0, self._state.size)
+        self._words = (ctypes.c_int64 * POOL_WORDS).from_address(self._address)
+        for at, seconds in ((32, waiting.finish), (34, waiting.spin), (37, waiting.share), (38, waiting.wake)):
+            self._words[at] = round(1e9 * seconds)
+        self._words[27] = os.getpid()
         self._code = _native_code()
         self._helpers: list[ctypes.c_void_p] = []
         self._lock = threading.Lock()
@@ -41,6 +66,11 @@ class Pool:
     def helpers(self) -> int:
         """Threads of the pool; the calling thread comes on top."""
         return len(self._helpers)
+
+    @property
+    def asleep(self) -> int:
+        """How many of the first 31 helpers sleep; all others count as one."""
+        return (self._words[8] & 0xFFFFFFFF).bit_count()
 
     def reserve(self, threads: int) -> None:
         """Start helpers until there are `threads` threads, with the calling one. Raises `SetupError`."""
@@ -65,7 +95,7 @@ class Pool:
             for thread in self._helpers:
                 self._code.join(thread, None)
             self._helpers.clear()
-            (ctypes.c_int64 * POOL_WORDS).from_address(self._address)[36] = 0  # their ids mean nothing now
+            self._words[36] = self._words[8] = 0  # their ids mean nothing now
 
     def _start(self) -> ctypes.c_void_p:
         """Start a helper with every signal blocked: signals are for Python's own threads."""
@@ -95,7 +125,7 @@ class _Code:
         # What helpers run must outlive them all, and they outlive Python's own clearing up: never collected.
         self.jit = llvm.create_lljit_compiler(target)
         library = llvm.JITLibraryBuilder().add_ir(module)
-        for name in ("syscall", "sched_getcpu"):
+        for name in ("syscall", "sched_getcpu", "clock_gettime"):
             library.import_symbol(name, ctypes.cast(getattr(process, name), ctypes.c_void_p).value)
         for name in ("vk_run", "vk_helper", "vk_stop"):
             library.export_symbol(name)

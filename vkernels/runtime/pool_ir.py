@@ -5,174 +5,229 @@ Words are i64, alone on a cache line where several threads write them.
 A *call* describes launches that run one after another:
 
     0 launches   1 arguments   2 threads   3 workspaces of the helpers   4 bytes of each   5 the caller's workspace
-    8 joined: helpers that have asked to take part
-    16 + 24 l, of launch l:   0 function   1 programs   2 grain   |   8 next program   |   16 done   17 sleepers
+    6 nanoseconds that it takes on one thread, as far as known   7 words of a launch, w
+    8 + w l, of launch l:   0 function   1 programs   2 grain   |   8 programs done   9 sleepers
+    |   16 + 8 t: what is left of thread t's part: its first unit in the low half, its end in the high half
+
+A unit is `grain` programs; there are fewer than 2^31. Thread 0 is the caller, thread h + 1 is helper h. Each begins
+with its own part, the same in all calls of this kind, so that its core's caches hold the data of the last call. Then it
+takes what is left of other parts: whatever a helper has not begun, nobody waits for.
 
 The *pool* is what threads share between calls:
 
-    0 generation: counts calls   |   8 helpers asleep   |   16 active: helpers that may be reading the call
-    17 the caller sleeps until `active` is 0   |   24 busy: a call is running   |   32 the call, 0 outside one
-    33 stop   34 spins: turns of a waiting loop before it sleeps   35 the caller's core, plus 1, when helpers last
-    were kept off it   36 helpers that have begun   40 their thread ids, of the first 64   104 a set of 1024 cores
+    0 generation: counts calls   1 helpers that the latest call wants   2 the call, 0 outside one
+    8 helpers asleep, a bit each (see below)
+    16 active: helpers that may be reading the call   17 the caller sleeps until `active` is 0
+    24 busy: a call is running   25 nanoseconds of calls that sleeping helpers missed   26 when the last one began
+    27 the process's id
+    32 nanoseconds that a thread spins within a call before it sleeps   33 stop   34 the same of a helper that waits for
+    a call   35 the caller's core, plus 1, when helpers last were kept off it   36 helpers that have begun
+    37 nanoseconds of the shortest call that is shared   38 of the shortest that wakes helpers
+    39 cores left for helpers, as last counted
+    40 thread ids of the first 64 helpers   104 a set of 1024 cores
 
-A helper that comes late finds everything taken and does no harm; nobody waits for it. Helpers count themselves
-in `active` before they look at the call, so once the caller has taken the call away and `active` is 0, nobody
-reads it any more. Every "set mine, then look at yours" pair is sequentially consistent, and a sleeper hands
-the kernel the value that it saw, so no wake-up is lost.
+Helper h sets bit min(h, 31) of `asleep` before it sleeps; who wakes it clears the bit. A wake-up names the bits of the
+helpers that the call wants, so that no other ones run.
+
+Helpers count themselves in `active` before they look at the call, so once the caller has taken the call away and
+`active` is 0, nobody reads it any more, and all that helpers took is done. Every "set mine, then look at yours" pair is
+sequentially consistent, and a sleeper hands the kernel the value that it saw, so no wake-up is lost.
 """
 
 from __future__ import annotations
 
-from .pool_work_ir import WAIT_AND_WORK
+from .pool_cores_ir import AFFINITY, KEEP_OFF, POLICY
+from .pool_wait_ir import FUTEX, PAUSE, WAIT, YIELD
+from .pool_work_ir import WORK
 
 POOL_WORDS = 120
-CALL_WORDS = 16
-LAUNCH_WORDS = 24
-
-FUTEX = {"x86_64": 202, "aarch64": 98}
-"""The number of the futex system call, by machine."""
-
-YIELD = {"x86_64": 24, "aarch64": 124}
-"""The number of the sched_yield system call, by machine."""
-
-AFFINITY = {"x86_64": (204, 203, 186), "aarch64": (123, 122, 178)}
-"""The numbers of the system calls sched_getaffinity, sched_setaffinity and gettid, by machine."""
-
-PAUSE = {
-    "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
-    "aarch64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
-}
-"""How a waiting loop tells the core that it waits: declaration and call."""
+CALL_WORDS = 8
+LAUNCH_WORDS = 16
+PART_WORDS = 8
+"""Words of a launch beside `LAUNCH_WORDS`, for each thread."""
 
 
 def pool_ir(machine: str) -> str:
     """The LLVM IR of the pool for a machine that `FUTEX` names; exports `vk_run`, `vk_helper` and `vk_stop`."""
     declaration, call = PAUSE[machine]
-    text = (_THREADS + WAIT_AND_WORK).replace("PAUSE_DECLARATION", declaration).replace("PAUSE", call)
-    numbers = zip(("GETAFFINITY", "SETAFFINITY", "GETTID"), AFFINITY[machine], strict=True)
-    for name, number in (("FUTEX", FUTEX[machine]), ("YIELD", YIELD[machine]), *numbers):
+    text = (_DECLARED + WAIT + KEEP_OFF + WORK + _THREADS).replace("PAUSE_DECLARATION", declaration)
+    text = text.replace("PAUSE", call)
+    names = "GETAFFINITY", "SETAFFINITY", "GETTID", "GETPOLICY", "SETPOLICY"
+    calls = zip(names, (*AFFINITY[machine], *POLICY[machine]), strict=True)
+    numbers = ("FUTEX", FUTEX[machine]), ("YIELD", YIELD[machine]), *calls
+    for name, number in numbers:
         text = text.replace(name, str(number))
     return text
 
 
-_THREADS = r"""
+_DECLARED = r"""
 declare i64 @syscall(i64, ...)
 declare i32 @sched_getcpu()
+declare i32 @clock_gettime(i32, ptr)
+declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
 PAUSE_DECLARATION
+"""
 
-; Let helpers run on every core that the caller may use but its own. A woken thread is often put on the core of the one
-; that wakes it, and would wait there for milliseconds while other cores are idle. Only when the caller has moved.
-define internal void @keep_off(ptr %pool) {
+_THREADS = r"""
+; Whether a call that found helpers asleep is to wake them: it takes long enough, or it and those right before it do.
+; Calls count together while they follow each other so closely that helpers, once awake, would not have gone to sleep.
+define internal i1 @worth_waking(ptr %pool, i64 %takes) {
 entry:
-  %core32 = call i32 @sched_getcpu()
-  %core = sext i32 %core32 to i64
-  %number = add i64 %core, 1
-  %last_at = getelementptr i64, ptr %pool, i64 35
-  %last = load atomic i64, ptr %last_at seq_cst, align 8
-  %moved = icmp ne i64 %number, %last
-  %sensible = icmp ult i64 %core, 1024
-  %act = and i1 %moved, %sensible
-  br i1 %act, label %ask, label %end
-ask:
-  store atomic i64 %number, ptr %last_at seq_cst, align 8
-  %set = getelementptr i64, ptr %pool, i64 104
-  %status = call i64 (i64, ...) @syscall(i64 GETAFFINITY, i64 0, i64 128, ptr %set)
-  %known = icmp sgt i64 %status, 0
-  br i1 %known, label %exclude, label %end
-exclude:
-  %word = lshr i64 %core, 6
-  %bit = and i64 %core, 63
-  %one = shl i64 1, %bit
-  %others = xor i64 %one, -1
-  %word_at = getelementptr i64, ptr %set, i64 %word
-  %allowed = load i64, ptr %word_at
-  %left = and i64 %allowed, %others
-  store i64 %left, ptr %word_at
-  %begun_at = getelementptr i64, ptr %pool, i64 36
-  %begun = load atomic i64, ptr %begun_at seq_cst, align 8
-  %few = icmp slt i64 %begun, 64
-  %helpers = select i1 %few, i64 %begun, i64 64
-  br label %loop
-loop:
-  %h = phi i64 [ 0, %exclude ], [ %h_next, %on ]
-  %more = icmp slt i64 %h, %helpers
-  br i1 %more, label %find, label %end
-find:
-  %slot = add i64 %h, 40
-  %id_at = getelementptr i64, ptr %pool, i64 %slot
-  %id = load atomic i64, ptr %id_at seq_cst, align 8
-  %there = icmp ne i64 %id, 0
-  br i1 %there, label %move, label %on
-move:
-  %_ = call i64 (i64, ...) @syscall(i64 SETAFFINITY, i64 %id, i64 128, ptr %set)
-  br label %on
-on:
-  %h_next = add i64 %h, 1
-  br label %loop
+  %least_at = getelementptr i64, ptr %pool, i64 38
+  %least = load i64, ptr %least_at
+  %long = icmp uge i64 %takes, %least
+  %missed_at = getelementptr i64, ptr %pool, i64 25
+  br i1 %long, label %yes, label %sum
+sum:
+  %now = call i64 @now()
+  %last_at = getelementptr i64, ptr %pool, i64 26
+  %last = load i64, ptr %last_at
+  store i64 %now, ptr %last_at
+  %spins_at = getelementptr i64, ptr %pool, i64 34
+  %spins = load i64, ptr %spins_at
+  %window = add i64 %spins, %least
+  %passed = sub i64 %now, %last
+  %apart = icmp ugt i64 %passed, %window
+  %missed = load i64, ptr %missed_at
+  %counts = select i1 %apart, i64 0, i64 %missed
+  %total = add i64 %counts, %takes
+  %enough = icmp uge i64 %total, %least
+  br i1 %enough, label %yes, label %no
+no:
+  store i64 %total, ptr %missed_at
+  ret i1 false
+yes:
+  store i64 0, ptr %missed_at
+  ret i1 true
+}
+
+; Make a call ready to be shared: every thread has its part of every launch.
+define internal void @deal(ptr %call) {
+entry:
+  %count = load i64, ptr %call
+  %threads_at = getelementptr i64, ptr %call, i64 2
+  %threads = load i64, ptr %threads_at
+  %words_at = getelementptr i64, ptr %call, i64 7
+  %words = load i64, ptr %words_at
+  br label %launches
+launches:
+  %l = phi i64 [ 0, %entry ], [ %l_next, %dealt ]
+  %more = icmp slt i64 %l, %count
+  br i1 %more, label %launch, label %end
+launch:
+  %offset = mul i64 %l, %words
+  %index = add i64 %offset, 8
+  %this = getelementptr i64, ptr %call, i64 %index
+  %finished = getelementptr i64, ptr %this, i64 8
+  store i64 0, ptr %finished
+  %sleepers = getelementptr i64, ptr %this, i64 9
+  store i64 0, ptr %sleepers
+  %programs_at = getelementptr i64, ptr %this, i64 1
+  %programs = load i64, ptr %programs_at
+  %grain_at = getelementptr i64, ptr %this, i64 2
+  %grain = load i64, ptr %grain_at
+  %up = add i64 %programs, %grain
+  %up_less = sub i64 %up, 1
+  %units = udiv i64 %up_less, %grain
+  %each = udiv i64 %units, %threads
+  %rest = urem i64 %units, %threads
+  br label %parts
+parts:
+  %t = phi i64 [ 0, %launch ], [ %t_next, %part ]
+  %begin = phi i64 [ 0, %launch ], [ %end_of, %part ]
+  %one_more = icmp ult i64 %t, %rest
+  %extra = zext i1 %one_more to i64
+  %size = add i64 %each, %extra
+  %end_of = add i64 %begin, %size
+  %is_thread = icmp ult i64 %t, %threads
+  br i1 %is_thread, label %part, label %dealt
+part:
+  %at = mul i64 %t, 8
+  %place = add i64 %at, 16
+  %part_at = getelementptr i64, ptr %this, i64 %place
+  %high = shl i64 %end_of, 32
+  %both = or i64 %high, %begin
+  store i64 %both, ptr %part_at
+  %t_next = add i64 %t, 1
+  br label %parts
+dealt:
+  %l_next = add i64 %l, 1
+  br label %launches
 end:
   ret void
 }
 
-; Run a call and return when it is complete: with helpers if it wants them and no other call has them.
+; Run a call and return when it is complete: with helpers if that pays and no other call has them.
 define void @vk_run(ptr %pool, ptr %call) {
 entry:
   %threads_at = getelementptr i64, ptr %call, i64 2
   %threads = load i64, ptr %threads_at
-  %wants = icmp sgt i64 %threads, 1
+  %takes_at = getelementptr i64, ptr %call, i64 6
+  %takes = load i64, ptr %takes_at
+  %least_at = getelementptr i64, ptr %pool, i64 37
+  %least = load i64, ptr %least_at
+  %several = icmp sgt i64 %threads, 1
+  %long = icmp uge i64 %takes, %least
+  %wants = and i1 %several, %long
   br i1 %wants, label %ask, label %by_itself
 ask:
   %busy = getelementptr i64, ptr %pool, i64 24
   %pair = cmpxchg ptr %busy, i64 0, i64 1 seq_cst seq_cst, align 8
   %mine = extractvalue { i64, i1 } %pair, 1
-  br i1 %mine, label %reset, label %by_itself
+  br i1 %mine, label %cores, label %by_itself
+cores:
+  %helpers = sub i64 %threads, 1
+  %has_cores = call i1 @keep_off(ptr %pool)
+  br i1 %has_cores, label %look, label %release
+look:
+  %bits = call i64 @bits_of(i64 %helpers)
+  %asleep_at = getelementptr i64, ptr %pool, i64 8
+  %asleep = load atomic i64, ptr %asleep_at seq_cst, align 8
+  %lie = and i64 %asleep, %bits
+  %all_awake = icmp eq i64 %lie, 0
+  br i1 %all_awake, label %open, label %weigh
+weigh:
+  %wakes = call i1 @worth_waking(ptr %pool, i64 %takes)
+  %all_lie = icmp eq i64 %lie, %bits
+  %stays = xor i1 %wakes, true
+  %alone = and i1 %all_lie, %stays
+  br i1 %alone, label %release, label %open
+release:
+  store atomic i64 0, ptr %busy seq_cst, align 8
+  br label %by_itself
 by_itself:
   call void @alone(ptr %call)
   ret void
 
-reset:
-  call void @keep_off(ptr %pool)
-  %joined = getelementptr i64, ptr %call, i64 8
-  store i64 0, ptr %joined
-  %count = load i64, ptr %call
-  br label %clear
-clear:
-  %l = phi i64 [ 0, %reset ], [ %l_next, %clear_one ]
-  %more = icmp slt i64 %l, %count
-  br i1 %more, label %clear_one, label %open
-clear_one:
-  %offset = mul i64 %l, 24
-  %index = add i64 %offset, 16
-  %this = getelementptr i64, ptr %call, i64 %index
-  %next = getelementptr i64, ptr %this, i64 8
-  store i64 0, ptr %next
-  %finished = getelementptr i64, ptr %this, i64 16
-  store i64 0, ptr %finished
-  %sleepers = getelementptr i64, ptr %this, i64 17
-  store i64 0, ptr %sleepers
-  %l_next = add i64 %l, 1
-  br label %clear
-
 open:
-  %current = getelementptr i64, ptr %pool, i64 32
-  store atomic ptr %call, ptr %current seq_cst, align 8
+  %rouses = phi i1 [ true, %look ], [ %wakes, %weigh ]
+  call void @deal(ptr %call)
+  %wanted_at = getelementptr i64, ptr %pool, i64 1
+  store atomic i64 %helpers, ptr %wanted_at release, align 8
+  %current = getelementptr i64, ptr %pool, i64 2
+  store atomic ptr %call, ptr %current release, align 8
   %_ = atomicrmw add ptr %pool, i64 1 seq_cst, align 8
-  %asleep_at = getelementptr i64, ptr %pool, i64 8
-  %asleep = load atomic i64, ptr %asleep_at seq_cst, align 8
-  %somebody = icmp ne i64 %asleep, 0
+  br i1 %rouses, label %see, label %share
+see:
+  ; Helpers that fell asleep just now count as well, for they no longer see the generation.
+  %now_asleep = load atomic i64, ptr %asleep_at seq_cst, align 8
+  %now_lie = and i64 %now_asleep, %bits
+  %somebody = icmp ne i64 %now_lie, 0
   br i1 %somebody, label %rouse, label %share
 rouse:
-  %helpers = sub i64 %threads, 1
-  %helpers32 = trunc i64 %helpers to i32
-  call void @wake(ptr %pool, i32 %helpers32)
+  %others = xor i64 %now_lie, -1
+  %__ = atomicrmw and ptr %asleep_at, i64 %others seq_cst, align 8
+  %named = trunc i64 %now_lie to i32
+  call void @wake(ptr %pool, i32 %named)
   br label %share
 share:
   %own_at = getelementptr i64, ptr %call, i64 5
   %own = load ptr, ptr %own_at
-  call void @work(ptr %pool, ptr %call, ptr %own, i1 true)
+  call void @work(ptr %pool, ptr %call, ptr %own, i64 0)
   store atomic ptr null, ptr %current seq_cst, align 8
   %active = getelementptr i64, ptr %pool, i64 16
   %closing = getelementptr i64, ptr %pool, i64 17
-  %__ = call i64 @await(ptr %pool, ptr %active, i64 0, i1 true, ptr %closing)
+  call void @await(ptr %pool, ptr %active, i64 0, ptr %closing)
   store atomic i64 0, ptr %busy seq_cst, align 8
   ret void
 }
@@ -180,43 +235,50 @@ share:
 ; The life of a helper: wait for a call, take part in it, wait again.
 define ptr @vk_helper(ptr %pool) {
 entry:
+  call void @adopt_policy(ptr %pool)
   %begun_at = getelementptr i64, ptr %pool, i64 36
   %id = call i64 (i64, ...) @syscall(i64 GETTID)
-  %mine = atomicrmw add ptr %begun_at, i64 1 seq_cst, align 8
-  %room = icmp slt i64 %mine, 64
+  %number = atomicrmw add ptr %begun_at, i64 1 seq_cst, align 8
+  %room = icmp slt i64 %number, 64
   br i1 %room, label %enlist, label %begin
 enlist:
-  %slot = add i64 %mine, 40
+  %slot = add i64 %number, 40
   %id_at = getelementptr i64, ptr %pool, i64 %slot
   store atomic i64 %id, ptr %id_at seq_cst, align 8
   br label %begin
 begin:
   %last_at = getelementptr i64, ptr %pool, i64 35
   store atomic i64 0, ptr %last_at seq_cst, align 8
-  %asleep = getelementptr i64, ptr %pool, i64 8
   %active = getelementptr i64, ptr %pool, i64 16
   %closing = getelementptr i64, ptr %pool, i64 17
-  %current = getelementptr i64, ptr %pool, i64 32
+  %current = getelementptr i64, ptr %pool, i64 2
   %stop_at = getelementptr i64, ptr %pool, i64 33
+  %thread = add i64 %number, 1
+  %parts_before = mul i64 %thread, 8
+  %part_word = add i64 %parts_before, 24
   br label %wait
 wait:
   %seen = phi i64 [ 0, %begin ], [ %generation, %leave ], [ %generation, %farewell ], [ %generation, %rouse ]
-  %generation = call i64 @await(ptr %pool, ptr %pool, i64 %seen, i1 false, ptr %asleep)
+  %generation = call i64 @await_call(ptr %pool, i64 %seen, i64 %number)
   %stop = load atomic i64, ptr %stop_at seq_cst, align 8
   %ends = icmp ne i64 %stop, 0
   br i1 %ends, label %end, label %enter
 enter:
+  ; What is read first, on the way while `active` is: there is no harm in it if the call has ended.
+  %soon = load atomic ptr, ptr %current monotonic, align 8
+  %launch = getelementptr i64, ptr %soon, i64 8
+  %part = getelementptr i64, ptr %soon, i64 %part_word
+  call void @llvm.prefetch.p0(ptr %soon, i32 0, i32 3, i32 1)
+  call void @llvm.prefetch.p0(ptr %launch, i32 0, i32 3, i32 1)
+  call void @llvm.prefetch.p0(ptr %part, i32 1, i32 3, i32 1)
   %_ = atomicrmw add ptr %active, i64 1 seq_cst, align 8
   %call = load atomic ptr, ptr %current seq_cst, align 8
   %none = icmp eq ptr %call, null
   br i1 %none, label %leave, label %join
 join:
-  %joined = getelementptr i64, ptr %call, i64 8
-  %number = atomicrmw add ptr %joined, i64 1 seq_cst, align 8
   %threads_at = getelementptr i64, ptr %call, i64 2
   %threads = load i64, ptr %threads_at
-  %helpers = sub i64 %threads, 1
-  %wanted = icmp slt i64 %number, %helpers
+  %wanted = icmp slt i64 %thread, %threads
   br i1 %wanted, label %help, label %leave
 help:
   %base_at = getelementptr i64, ptr %call, i64 3
@@ -225,7 +287,7 @@ help:
   %bytes = load i64, ptr %bytes_at
   %offset = mul i64 %number, %bytes
   %workspace = getelementptr i8, ptr %base, i64 %offset
-  call void @work(ptr %pool, ptr %call, ptr %workspace, i1 false)
+  call void @work(ptr %pool, ptr %call, ptr %workspace, i64 %thread)
   br label %leave
 leave:
   %before = atomicrmw sub ptr %active, i64 1 seq_cst, align 8
@@ -236,7 +298,7 @@ farewell:
   %somebody = icmp ne i64 %sleeper, 0
   br i1 %somebody, label %rouse, label %wait
 rouse:
-  call void @wake(ptr %active, i32 2147483647)
+  call void @wake(ptr %active, i32 -1)
   br label %wait
 end:
   ret ptr null
@@ -247,7 +309,7 @@ define void @vk_stop(ptr %pool) {
   %stop_at = getelementptr i64, ptr %pool, i64 33
   store atomic i64 1, ptr %stop_at seq_cst, align 8
   %_ = atomicrmw add ptr %pool, i64 1 seq_cst, align 8
-  call void @wake(ptr %pool, i32 2147483647)
+  call void @wake(ptr %pool, i32 -1)
   ret void
 }
 """

@@ -11,16 +11,21 @@ from itertools import count
 
 from vkernels.ir.system_resources import ThreadPool
 
-from .pool_ir import CALL_WORDS, LAUNCH_WORDS
+from .pool_ir import CALL_WORDS
 from .work_descriptor import WorkDescriptor
 
 LaunchFunction = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 PIECES_PER_THREAD = 8
 """Parts that a launch is cut into, for each thread."""
 
+LEAST_SECONDS = 3e-4
+"""A call that takes less on one thread stays there."""
+
 
 class PythonPool:
     """Reads the same calls as `vkernels.runtime.pool.Pool`, at some hundred microseconds a call."""
+
+    least_seconds = LEAST_SECONDS
 
     def __init__(self) -> None:
         self._executor: ThreadPool | None = None
@@ -36,12 +41,14 @@ class PythonPool:
 
     def run(self, call: WorkDescriptor) -> None:
         """Run a call until it is complete; on the calling thread alone where another call has the threads."""
-        launches, arguments, threads, base, stride, own = (ctypes.c_int64 * 6).from_address(call.address)
-        mine = self._executor is not None and threads > 1 and self._busy.acquire(blocking=False)
+        header = (ctypes.c_int64 * CALL_WORDS).from_address(call.address)
+        launches, arguments, threads, base, stride, own, takes, words = header
+        wants = self._executor is not None and threads > 1 and takes >= 1e9 * LEAST_SECONDS
+        mine = wants and self._busy.acquire(blocking=False)
         helpers = [base + number * stride for number in range(threads - 1)] if mine else []
         try:
             for number in range(launches):
-                at = call.address + 8 * (CALL_WORDS + LAUNCH_WORDS * number)
+                at = call.address + 8 * (CALL_WORDS + words * number)
                 self._launch((ctypes.c_int64 * 3).from_address(at), arguments, [own, *helpers])
         finally:
             if mine:

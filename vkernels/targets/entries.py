@@ -22,6 +22,8 @@ Record = TypeVar("Record")
 MAX_NUMBER = 1 << 50
 MAX_TEXT_CHARACTERS = 1000
 MAY_BE_ZERO = {"barriers", "shared_reserved", "scalar_registers", "tensor_memory", "places"}
+NOT_GIVEN = ("core",)
+"""Fields that no table gives."""
 NOTHING: Mapping[str, object] = types.MappingProxyType({})
 FRACTION = re.compile(r"[1-9][0-9]?(/[1-9][0-9]?)?")
 Plain = tuple[str, Callable[[Any], bool]]
@@ -64,7 +66,7 @@ def read_record(kind: type[Record], value: object, place: RecordPlace, ready: Ma
     """
     if not isinstance(value, dict):
         place.refuse(f"expected a table of fields, got {_shown(value)}")
-    known = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]
+    known = {field.name: field for field in fields(kind) if field.name not in NOT_GIVEN}  # type: ignore[arg-type]
     for name in value:
         if name not in known:
             place.refuse(f"there is no field {_shown(name)}; there are {', '.join(known)}")

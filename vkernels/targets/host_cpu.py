@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import functools
-import hashlib
-import json
 import os
 import platform
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
-from vkernels.ir.disk_cache import DiskCache
 from vkernels.ir.limits import Limits
 
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
@@ -20,8 +16,13 @@ CGROUPS = Path("/sys/fs/cgroup")
 DEFAULT_LEVEL_2 = 512 << 10
 DEFAULT_LEVEL_3 = 8 << 20
 DEFAULT_MEMORY = 1 << 32
-LAUNCH_SECONDS = 2e-5
-"""What handing a launch to the pool's threads costs, as measured: 21 µs."""
+LAUNCH_SECONDS = 1e-6
+"""What a launch on several cores costs beyond its work. Measured with two: 0.7 µs for the first, 0.4 for each more."""
+SHARE_SECONDS = 3e-6
+"""A call that takes less on one core stays there, although helpers are awake: two cores gain nothing below 2 µs."""
+WAKE_SECONDS = 4e-5
+"""A call that takes less on one core stays there if helpers sleep: waking one takes 8 µs of the caller, and the helper
+begins 25 µs later."""
 
 
 @functools.cache
@@ -30,7 +31,8 @@ def cpu_limits() -> Limits:
 
     `shared` is one core's part of the L2 cache in bytes, `cache` the L3 (the L2 where there is none),
     `multiprocessors` the cores that affinity and control groups leave to this process, `memory` what of the machine's
-    a control group grants. Rates are defaults: `measure_cpu` knows those of this machine.
+    a control group grants. Rates are defaults: `present_cpu` knows those of
+    this machine.
     """
     import llvmlite.binding as llvm
 
@@ -45,6 +47,7 @@ def cpu_limits() -> Limits:
         multiprocessors=usable_cores(),
         cache=level_3 or level_2 or DEFAULT_LEVEL_3,
         memory=memory_bytes() or DEFAULT_MEMORY,
+        dot_units=dot_units(features, platform.machine()),
         launch_seconds=LAUNCH_SECONDS,
     )
 
@@ -68,6 +71,20 @@ def vector_registers(features: dict[str, bool], machine: str) -> tuple[int, int]
     if all(features.get(f"avx512{part}") for part in ("f", "bw", "dq", "vl")):
         return 32, 64
     return 16, 32 if features.get("avx2") else 16
+
+
+def dot_units(features: dict[str, bool], machine: str) -> tuple[str, ...]:
+    """Names of the dot units for whole vector registers, from LLVM's names of the CPU's features."""
+    _, register_bytes = vector_registers(features, machine)
+    if machine not in ("x86_64", "AMD64") or register_bytes < 32:
+        return ()
+    wide = register_bytes == 64
+    found = {
+        "vnni-int8": not wide and features.get("avxvnniint8"),
+        "vnni": features.get("avx512vnni") if wide else features.get("avxvnni"),
+        "avx512-bf16": wide and features.get("avx512bf16"),
+    }
+    return tuple(name for name in found if found[name])
 
 
 def usable_cores() -> int:
@@ -119,63 +136,3 @@ def _count(ranges: str) -> int:
     """Cores in a list such as `0-3,8`."""
     ends = [part.split("-") for part in ranges.split(",") if part]
     return sum(int(end[-1]) - int(end[0]) + 1 for end in ends)
-
-
-VERSION = 3
-"""Grows when the method or the format changes: rates of older versions are measured again."""
-
-MAX_RATE = 1e18
-
-
-@dataclass(frozen=True)
-class MeasuredCpuRates:
-    """Measured rates. `clock`: Hz. Bytes a second read: `memory` by all cores together and `core_memory` by one,
-    `cache` and `shared` (the L2) by all. `multiply_adds`: of float32, a second, by all cores."""
-
-    clock: float
-    memory: float
-    core_memory: float
-    cache: float
-    shared: float
-    multiply_adds: float
-
-
-def known_cpu_rates(cache: DiskCache | None = None) -> MeasuredCpuRates | None:
-    """The rates that were measured on this machine, with the cores that this process may use; None if none were.
-
-    Measures nothing. A damaged entry counts as none. `cache`: this user's unless given.
-    """
-    return _users(_key()) if cache is None else _read(cache, _key())
-
-
-def store_cpu_rates(rates: MeasuredCpuRates, cache: DiskCache | None = None) -> None:
-    """Keep rates for later processes, and for this one."""
-    (cache or DiskCache()).put(_key(), json.dumps(asdict(rates)).encode())
-    _users.cache_clear()
-
-
-@functools.cache
-def _users(key: str) -> MeasuredCpuRates | None:
-    """The rates in this user's cache, read once."""
-    return _read(DiskCache(), key)
-
-
-@functools.cache
-def _key() -> str:
-    """The key of the rates: a hash of the CPU, and of the part of it that this process may use."""
-    import llvmlite.binding as llvm
-
-    limits = cpu_limits()
-    sizes = (limits.multiprocessors, limits.registers, limits.register_bytes, limits.shared, limits.cache)
-    parts = ["cpu rates", VERSION, platform.node(), platform.machine(), llvm.get_host_cpu_name(), *sizes]
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-
-
-def _read(cache: DiskCache, key: str) -> MeasuredCpuRates | None:
-    import msgspec
-
-    try:
-        rates = msgspec.json.decode(cache.get(key) or b"", type=MeasuredCpuRates)
-    except (ValueError, RecursionError):
-        return None
-    return rates if all(0 < rate < MAX_RATE for rate in astuple(rates)) else None

@@ -11,6 +11,7 @@ from vkernels.ir.limits import Limits
 from vkernels.ir.occupancy import NvidiaSizes
 
 from .host_cpu import LAUNCH_SECONDS
+from .processors import PROCESSORS
 from .target import CpuSizes, Target
 
 LEVEL_2_PATH = 64
@@ -128,15 +129,27 @@ def limits_of(target: Target) -> Limits:
         "tensor_memory": target.tensor_memory, **_rates(target),
     }  # fmt: skip
     if isinstance(sizes, CpuSizes):
-        return Limits(register_bytes=sizes.register_bytes, launch_seconds=LAUNCH_SECONDS, **common)
+        return Limits(
+            register_bytes=sizes.register_bytes,
+            core=target.core,
+            dot_units=sizes.dot_units,
+            launch_seconds=_launch(target, LAUNCH_SECONDS),
+            processor=target.architecture if target.architecture in PROCESSORS else "",
+            **common,
+        )
     return Limits(
         register_bytes=GPU_REGISTER_BYTES,
         sizes=sizes,
         copies_ahead=_copies_ahead(target.architecture),
         dots_from_shared=isinstance(sizes, NvidiaSizes) and target.architecture in ("sm_90", "sm_100", "sm_103"),
-        launch_seconds=GPU_LAUNCH,
+        launch_seconds=_launch(target, GPU_LAUNCH),
         **common,
     )
+
+
+def _launch(target: Target, usual: float) -> float:
+    given = None if target.rates is None else target.rates.launch_microseconds
+    return usual if given is None else given / 1e6
 
 
 def _rates(target: Target) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from vkernels.ir.errors import FileError, OptionError
 
-from .entries import RecordPlace, read_target
+from .entries import NOT_GIVEN, RecordPlace, read_target
 from .table import known_targets, parsed
 from .target import Target
 
@@ -44,8 +44,9 @@ def _own(key: str, fields: object, place: RecordPlace) -> Target:
     like = fields.get("like")
     if like is None:
         return read_target({**fields, "key": key}, place)
-    base = _as_fields(_known(like, place.of("like")))
-    return read_target({**_changed(base, fields), "key": key}, place)
+    known = _known(like, place.of("like"))
+    target = read_target({**_changed(_as_fields(known), fields), "key": key}, place)
+    return dataclasses.replace(target, core=known.core)
 
 
 def _known(like: object, place: RecordPlace) -> Target:
@@ -64,10 +65,13 @@ def _known(like: object, place: RecordPlace) -> Target:
 
 
 def _as_fields(target: Target) -> dict[str, Any]:
-    fields = {each.name: getattr(target, each.name) for each in dataclasses.fields(target)}
+    fields = {
+        each.name: getattr(target, each.name) for each in dataclasses.fields(target) if each.name not in NOT_GIVEN
+    }
     for name in ("sizes", "rates", "green_contexts"):
         if fields[name] is not None:
-            fields[name] = {n: part for n, part in dataclasses.asdict(fields[name]).items() if part is not None}
+            plain = {n: part for n, part in dataclasses.asdict(fields[name]).items() if part is not None}
+            fields[name] = {n: list(part) if isinstance(part, tuple) else part for n, part in plain.items()}
     return {n: value for n, value in fields.items() if n not in NOT_INHERITED and value not in (None, "")}
 
 

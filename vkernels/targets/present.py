@@ -10,21 +10,21 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import fields, replace
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 from vkernels.ir.occupancy import AmdSizes, NvidiaSizes
 
+from .cpu_rates import family_cpu_rates, host_level_1, known_cpu_rates
 from .entries import KINDS, MAY_BE_ZERO
-from .host_cpu import cpu_limits, known_cpu_rates
+from .host_cpu import cpu_limits
+from .processor import this_processor
 from .table import known_targets
 from .target import CpuSizes, PeakRates, Target
 
 PROBE = Path(__file__).parent / "probe.py"
 DRIVER_SECONDS = 30.0  # a driver that nothing keeps awake takes seconds for each device
 ALIKE = 0.06  # of memory: what drivers keep for themselves
-CPU_NAMES = Path("/proc/cpuinfo")
 
 Vendor = Literal["nvidia", "amd"]
 VENDORS: tuple[Vendor, ...] = ("nvidia", "amd")
@@ -177,41 +177,39 @@ def _positive(said: Mapping[str, Any], name: str) -> int:
 
 
 def present_cpu() -> Target:
-    """The CPU, with the cores that this process may use, and its rates if they were measured."""
-    limits = cpu_limits()
-    name = _cpu_name()
+    """The CPU, with the cores that this process may use. Rates that were not measured are its family's, unverified."""
+    limits, measured = cpu_limits(), known_cpu_rates()
+    rates = measured or family_cpu_rates()
+    processor = this_processor()
     return Target(
         key="cpu",
-        name=name,
+        name=_shown(processor.name) or platform.processor() or platform.machine() or "CPU",
         vendor="cpu",
         architecture=platform.machine() or "unknown",
         multiprocessors=limits.multiprocessors,
         memory=limits.memory,
         level_2=limits.shared * limits.multiprocessors,
         cache=limits.cache,
-        sizes=CpuSizes(limits.shared, limits.registers, limits.register_bytes),
-        rates=_cpu_rates(),
+        sizes=CpuSizes(
+            limits.shared,
+            limits.registers,
+            min(limits.register_bytes, rates.register_bytes),
+            dot_units=limits.dot_units,
+        ),
+        rates=PeakRates(
+            clock_mhz=rates.clock / 1e6,
+            memory_gb_s=rates.memory / 1e9,
+            float32_tflops=2 * rates.multiply_adds / 1e12,
+            cache_gb_s=rates.cache / 1e9,
+            shared_gb_s=rates.shared / 1e9,
+            multiprocessor_gb_s=rates.core_memory / 1e9,
+            multiprocessor_cache_gb_s=rates.core_cache / 1e9,
+            launch_microseconds=rates.launch * 1e6,
+        ),
+        unverified=() if measured else ("rates",),
+        core=rates.core_costs(host_level_1()),
     )
 
 
-def _cpu_rates() -> PeakRates | None:
-    found = known_cpu_rates()
-    if found is None:
-        return None
-    return PeakRates(
-        clock_mhz=found.clock / 1e6,
-        memory_gb_s=found.memory / 1e9,
-        float32_tflops=2 * found.multiply_adds / 1e12,
-        cache_gb_s=found.cache / 1e9,
-        shared_gb_s=found.shared / 1e9,
-        multiprocessor_gb_s=found.core_memory / 1e9,
-    )
-
-
-@cache
-def _cpu_name() -> str:
-    with suppress(OSError, UnicodeDecodeError):
-        for line in CPU_NAMES.read_text().splitlines():
-            if line.startswith("model name") and (name := line.partition(":")[2].strip()):
-                return name
-    return platform.processor() or platform.machine() or "CPU"
+def _shown(name: str) -> str:
+    return name if name.isprintable() else ""

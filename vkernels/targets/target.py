@@ -7,18 +7,20 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal
 
+from vkernels.ir.core_costs import CoreCosts
 from vkernels.ir.occupancy import AmdSizes, NvidiaSizes
 
 
 @dataclass(frozen=True)
 class CpuSizes:
-    """A core: programs of one thread, vector registers, `block_shared` bytes of L2."""
+    """A core: programs of one thread, vector registers, `block_shared` bytes of L2, `dot_units` by name."""
 
     block_shared: int
     thread_registers: int
     register_bytes: int
     warp: int = 1
     block_threads: int = 1
+    dot_units: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,8 @@ class PeakRates:
 
     `float16_tflops`: of tensor cores accumulating in float32; `float16_in_float16_tflops`: accumulating in float16.
     `cache_gb_s`: of the last cache; `shared_gb_s`: of what a program's shared memory is (CPU: of a core's L2), of all
-    multiprocessors together; `multiprocessor_gb_s`: the most that one of them draws from memory.
+    multiprocessors together; `multiprocessor_gb_s`: the most that one of them draws from memory, and
+    `multiprocessor_cache_gb_s` from the last cache. `launch_microseconds`: what a launch costs beside its work.
     """
 
     clock_mhz: float
@@ -41,6 +44,8 @@ class PeakRates:
     cache_gb_s: float | None = None
     shared_gb_s: float | None = None
     multiprocessor_gb_s: float | None = None
+    multiprocessor_cache_gb_s: float | None = None
+    launch_microseconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -81,8 +86,8 @@ class Target:
     `chiplets` has its own part; `cache`: the last one before memory. `tensor_memory`: columns a multiprocessor.
     `integrated`: its memory is the host's.
     `sources`: where each field comes from, as names of the table's sources; `unverified`: fields to be checked before
-    anything rests on them. `like`: the known device that it was made from. `rates` are `None` for a CPU that was
-    not measured, and for no other.
+    anything rests on them. `like`: the known device that it was made from. `rates` are `None` for a CPU in a user's
+    table that gives none, and for no other. `core`: what instructions and memory cost a core of this machine's CPU.
     """
 
     key: str
@@ -105,6 +110,7 @@ class Target:
     sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     unverified: tuple[str, ...] = ()
     like: str | None = None
+    core: CoreCosts | None = None
 
     @property
     def warp(self) -> int:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from vkernels.compiler.protocols import Signature
 from vkernels.ir.cost_model.cpu_registers import cpu_registers
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
+from vkernels.ir.planning.choose_plan import choose_plan
 from vkernels.ir.planning.one_plan import batch_of, model_plan
 from vkernels.ir.planning.space import read_space
+from vkernels.ir.text import parse_module
+from vkernels.library.activations import activate_elements
+from vkernels.library.dense import matmul_bias
 
+from ..lowering.llvm.texts import matmul_text
 from ..planning.kernels import build, kernel_of
 
 WIDE = Limits(registers=32, register_bytes=64, shared=1 << 20, multiprocessors=1, cache=32 << 20)
@@ -49,3 +57,69 @@ def test_a_program_goes_on_in_the_rows_that_the_one_before_wrote():
         for order in (("i", "j"), ("j", "i"))
     )
     assert along < down
+
+
+def test_rows_a_power_of_two_apart_share_places_in_a_cache_and_others_do_not():
+    assert seconds(1024, packs=("a", "b")) < 0.8 * seconds(1024, packs=("a",))
+    assert seconds(1040, packs=("a", "b")) > 0.95 * seconds(1040, packs=("a",))
+
+
+def registers(kernel, sizes, plan, **constants):
+    """Vector registers of 64 bytes, of float32 tensors."""
+    tensors = tuple((each.name, "float32") for each in kernel.parameters if each.kind == "tensor")
+    defaults = {each.name: each.default for each in kernel.parameters if each.kind == "constant"}
+    module = kernel.build(Signature(tensors, (), tuple((defaults | constants).items())))
+    space = read_space(kernel_of(module), sizes, replace(EIGHT, registers=32))
+    return float(cpu_registers(batch_of(space, plan), space.limits).max())
+
+
+def test_what_follows_a_loop_of_products_leaves_it_its_registers():
+    sizes, plan = {"M": 512, "N": 512, "K": 512}, Plan({"i": 12, "j": 32}, {"k": 1}, lanes="j", order=("j", "i"))
+    assert registers(matmul_bias, sizes, plan, activation="gelu") == registers(matmul_bias, sizes, plan) <= 32
+
+
+def test_code_without_loops_counts_all_that_is_alive():
+    plan = Plan({"i": 12, "j": 32}, {}, lanes="j", order=("i", "j"))
+    assert registers(activate_elements, {"M": 512, "N": 512}, plan, activation="gelu") > 32
+
+
+def words(chunk: int, packs: tuple[str, ...] = ("a", "b"), lanes: str = "j", units: tuple[str, ...] = ("vnni",)):
+    """Modelled seconds of a product of int8 in chunks of the contracted axis."""
+    space = read_space(
+        kernel_of(parse_module(matmul_text("i8", "i32"))),
+        {"M": 512, "N": 512, "K": 512},
+        replace(WIDE, dot_units=units),
+    )
+    plan = Plan({"i": 4, "j": 16}, {"k": chunk}, lanes=lanes, order=("j", "i"), packs=packs)
+    return model_plan(space, plan).seconds
+
+
+def test_a_dot_unit_saves_time_for_packed_chunks_of_whole_words_alone():
+    assert words(4) < 0.5 * words(4, units=())
+    assert words(8) < 0.5 * words(8, units=())
+    assert words(2) == words(2, units=())
+    assert words(4, packs=("b",)) == words(4, packs=("b",), units=())
+    assert words(4, lanes="k") == words(4, lanes="k", units=())
+
+
+def test_the_planner_takes_the_unit():
+    sizes = {"M": 512, "N": 512, "K": 512}
+    kernel = kernel_of(parse_module(matmul_text("i8", "i32")))
+    plan = choose_plan(kernel, sizes, replace(WIDE, dot_units=("vnni",))).plan
+    assert plan.packs == ("a", "b")
+    assert plan.chunks["k"] % 4 == 0
+
+
+def test_extending_narrow_floats_takes_the_ports_of_multiply_adds():
+    """A row of sums at a time, each register of `b` is extended for one multiply-add."""
+
+    def seconds_of(element: str, rows: int) -> float:
+        space = read_space(
+            kernel_of(parse_module(matmul_text(element, "f32"))),
+            {"M": 512, "N": 512, "K": 64},
+            replace(WIDE, clock=3e9),
+        )
+        return model_plan(space, Plan({"i": rows, "j": 64}, {"k": 1}, lanes="j", order=("i", "j"))).seconds
+
+    assert seconds_of("f16", 1) > 1.5 * seconds_of("f32", 1)
+    assert seconds_of("f16", 1) > 1.5 * seconds_of("f16", 4)

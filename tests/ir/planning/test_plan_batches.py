@@ -93,3 +93,14 @@ def test_a_choice_is_the_same_whatever_was_chosen_before(name):
     needs.found.clear()
     backwards = [choose_plan(kernel_of(module), *each).plan for each in reversed(asked)]
     assert forwards == backwards[::-1]
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_merged_loops_count_every_step_and_keep_the_places_that_matter(name):
+    space = space_of(name, CPU)
+    for loop in space.loops(next(iter(starting_choices(space)))):
+        merged, named = loop.merged(frozenset()), loop.merged(loop.places)
+        assert sum(merged.times) == sum(named.times) == len(loop.steps)
+        assert named.places == loop.places
+        assert merged.places <= {""}
+        assert merged.by_trips.keys() == loop.by_trips.keys()

@@ -31,7 +31,7 @@ WIDE = 16
 """Multiples of this form separate classes: their loads are wide and their chunks leave no tail."""
 
 RATES = ("clock", "memory_bandwidth", "cache_bandwidth", "shared_bandwidth", "multiply_adds", "tensor_multiply_adds",
-         "launch_seconds")  # fmt: skip
+         "launch_seconds", "core")  # fmt: skip
 """Measured limits, which differ from day to day, are not part of a key."""
 MEMORY = "memory"
 """Not part of a key either: whether swap space fits is checked when an entry is read."""
@@ -127,6 +127,9 @@ def dtypes_text(dtypes: Mapping[str, str]) -> str:
 def limits_hash(limits: Limits) -> str:
     """SHA-256 of the counted limits, without the measured rates."""
     counted = {name: value for name, value in asdict(limits).items() if name not in (*RATES, MEMORY)}
+    for name in ("dot_units", "processor"):
+        if not counted[name]:  # entries of devices without are older than the field
+            del counted[name]
     return hashlib.sha256(json.dumps(counted, sort_keys=True).encode()).hexdigest()
 
 

@@ -29,6 +29,9 @@ MAX_NUMBER = 1 << 62
 MAX_NAMES, MAX_ENTRIES = 1000, 1_000_000
 """Names in a mapping, and entries in a document."""
 
+UNSTORED = ("core",)
+"""Limits that are not stored: nothing is decided by them but a new plan."""
+
 Whole = Annotated[int, Meta(ge=0, le=MAX_NUMBER)]
 Count = Annotated[int, Meta(ge=1, le=MAX_NUMBER)]
 Number = Annotated[float, Meta(ge=0, le=MAX_NUMBER)]
@@ -46,8 +49,11 @@ Constant = (
 
 
 def entry_to_json(entry: Entry) -> dict[str, Any]:
-    """An entry as a JSON object, every field by name."""
-    return {**asdict(entry), "plan": plan_to_json(entry.plan)}
+    """An entry as a JSON object, every field by name, but for a core's costs."""
+    found = asdict(entry)
+    limits = {name: value for name, value in found["limits"].items() if name not in UNSTORED}
+    limits["dot_units"] = [*entry.limits.dot_units]
+    return {**found, "limits": limits, "plan": plan_to_json(entry.plan)}
 
 
 def entry_to_text(entry: Entry) -> str:
@@ -163,7 +169,7 @@ def _record(kind: type[Any], name: str, **special: Any) -> type[Any]:
         required = field.default is MISSING and field.default_factory is MISSING
         return (field.name, wire) if required else (field.name, wire | UnsetType, UNSET)
 
-    in_order = sorted((declared(field) for field in fields(kind)), key=len)
+    in_order = sorted((declared(field) for field in fields(kind) if field.name not in UNSTORED), key=len)
     return msgspec.defstruct(name, in_order, forbid_unknown_fields=True, kw_only=True)
 
 
@@ -189,7 +195,7 @@ def _convert(data: object, kind: type[Any], where: str) -> Any:
 
 
 def _given(kind: type[Any], record: Any) -> dict[str, Any]:
-    values = {field.name: getattr(record, field.name) for field in fields(kind)}
+    values = {field.name: getattr(record, field.name, UNSET) for field in fields(kind)}
     return {name: value for name, value in values.items() if value is not UNSET}
 
 
@@ -203,6 +209,7 @@ def _limits(data: Mapping[str, Any], where: str) -> Limits:
     values = _given(Limits, _convert(data, limits_record(kind), where))
     if values.get("sizes") is not None:
         values["sizes"] = _as(kind, values["sizes"])
+    values["dot_units"] = tuple(values.get("dot_units", ()))
     return Limits(**values)
 
 

@@ -63,6 +63,7 @@ def plan_as_json(planned: PlanSummary | None) -> dict[str, Any]:
         "modelled_seconds": planned.modelled_seconds, "bottleneck": planned.bottleneck,
         "roofline_seconds": planned.roofline_seconds,
         "slow": None if planned.slow is None else slow_as_json(planned.slow),
+        "units": [*planned.units] if planned.origin else None,
     }  # fmt: skip
 
 
@@ -121,6 +122,12 @@ def show(checked: Checked, triton: str, seconds: float, console: Console) -> Non
         for cell in cells:
             if cell.reason:
                 reasons.setdefault(cell.reason, []).append(cell.target)
+        units: dict[str, list[str]] = {}
+        for cell in cells:
+            for unit in cell.planned.units if cell.planned is not None else ():
+                units.setdefault(unit, []).append(cell.target)
+        for unit, names in units.items():
+            console.print(f"{', '.join(names)}: multiplies on the dot unit {unit}", soft_wrap=True)
         for reason, names in reasons.items():
             console.print(f"{', '.join(names)}: {reason}", soft_wrap=True)
         for cell in cells:

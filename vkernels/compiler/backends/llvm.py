@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import threading
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -16,15 +16,21 @@ from xdsl.dialects.builtin import ModuleOp
 from vkernels.ir.dialect import MappedOp
 from vkernels.ir.errors import IRError
 from vkernels.ir.lowering.llvm.lower_to_llvm import LlvmModule, lower_to_llvm
-from vkernels.targets.host_cpu import vector_registers
+from vkernels.targets.cpu_rates import vector_bytes
+from vkernels.targets.host_cpu import dot_units
+from vkernels.targets.processor import llvm_processor
 
 from ..artifact_cache import ArtifactCache, NativeCode, code_key
 from ..background import hold_in_forks
+from .llvm_units import unit_functions
 from .triton_adapter import mlir_to_llvm_ir
 
+UnitFunctions = Callable[[str], str]
+"""The functions of dot units that a module of LLVM IR calls."""
 MAX_LIBRARIES = 64
 """Libraries that one JIT links."""
-_lock = threading.Lock()
+LLVM_LOCK = threading.Lock()
+"""Held by whoever uses LLVM, which has global state."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +69,7 @@ class NativeKernel:
     @property
     def assembly(self) -> str:
         """The machine code as assembly text."""
-        with _lock, _opened(self.bitcode) as module:
+        with LLVM_LOCK, opened(self.bitcode) as module:
             return str(_machine().emit_assembly(module))
 
 
@@ -92,16 +98,22 @@ def _mapped(module: ModuleOp, name: str | None) -> MappedOp:
     return found[0]
 
 
-def compile_lowered(lowered: LlvmModule, artifacts: ArtifactCache | None = None) -> NativeKernel:
-    """The second half of `compile_cpu`: compile lowered MLIR, and link it."""
+def compile_lowered(
+    lowered: LlvmModule, artifacts: ArtifactCache | None = None, units: UnitFunctions = unit_functions
+) -> NativeKernel:
+    """The second half of `compile_cpu`: compile lowered MLIR, and link it.
+
+    `units`: the functions of dot units that LLVM IR calls, in LLVM IR; other than the processor's own for tests, which
+    no cache may hold.
+    """
     import llvmlite.binding as llvm
 
-    native = _native_code(lowered.text) if artifacts is None else _cached_code(lowered.text, artifacts)
+    native = _native_code(lowered.text, units) if artifacts is None else _cached_code(lowered.text, artifacts)
     mlir, llvm_ir, bitcode = (
         zlib.compress(stage, 1) for stage in (lowered.text.encode(), native.llvm_ir.encode(), native.bitcode)
     )
     stages = mlir, llvm_ir, bitcode  # seldom asked for, and longer than the code
-    with _lock:
+    with LLVM_LOCK:
         library = llvm.JITLibraryBuilder().add_object_img(native.object).add_current_process()
         for function in (lowered.prepare, *lowered.launches):
             library.export_symbol(function)
@@ -115,28 +127,28 @@ def compile_lowered(lowered: LlvmModule, artifacts: ArtifactCache | None = None)
 
 
 def _cached_code(text: str, artifacts: ArtifactCache) -> NativeCode:
-    with _lock:
+    with LLVM_LOCK:
         key = code_key(text, f"{_machine().triple} {_processor()}", host_features())
     native: NativeCode | None = artifacts.get(key, NativeCode)
     if native is None:
-        native = _native_code(text)
+        native = _native_code(text, unit_functions)
         artifacts.put(key, native)
     return native
 
 
-def _native_code(text: str) -> NativeCode:
+def _native_code(text: str, units: UnitFunctions) -> NativeCode:
     llvm_ir = mlir_to_llvm_ir(text)
-    with _lock:
+    with LLVM_LOCK:
         machine = _machine()
-        with _opened(llvm_ir) as module:
+        with opened(llvm_ir, units(llvm_ir)) as module:
             module.triple, module.data_layout = machine.triple, str(machine.target_data)
-            _optimise(module)
+            optimise(module, machine)
             return NativeCode(llvm_ir, module.as_bitcode(), machine.emit_object(module))
 
 
 @contextmanager
-def _opened(code: str | bytes) -> Iterator[Any]:
-    """Within, an LLVM module of IR text or bitcode, in a context of its own.
+def opened(code: str | bytes, functions: str = "") -> Iterator[Any]:
+    """Within, an LLVM module of IR text or bitcode, in a context of its own. `functions`: IR text that is linked in.
 
     Nothing of it outlives the block: the garbage collector may free a context before its module, which crashes.
     """
@@ -145,10 +157,12 @@ def _opened(code: str | bytes) -> Iterator[Any]:
     with llvm.create_context() as context:
         parse = llvm.parse_assembly if isinstance(code, str) else llvm.parse_bitcode
         with parse(code, context) as module:
+            if functions:
+                module.link_in(llvm.parse_assembly(functions, context))
             yield module
 
 
-def _optimise(module: Any) -> None:
+def optimise(module: Any, machine: Any) -> None:
     """LLVM's standard passes without vectorising and unrolling: the plan has done both, and it halves the time."""
     import llvmlite.binding as llvm
 
@@ -156,7 +170,7 @@ def _optimise(module: Any) -> None:
     options.loop_vectorization = False
     options.slp_vectorization = False
     options.loop_unrolling = False
-    builder = llvm.create_pass_builder(_machine(), options)
+    builder = llvm.create_pass_builder(machine, options)
     manager = builder.getModulePassManager()
     try:
         manager.run(module, builder)
@@ -193,7 +207,7 @@ def _machine() -> Any:
 def _processor() -> str:
     import llvmlite.binding as llvm
 
-    return str(llvm.get_host_cpu_name())
+    return llvm_processor(str(llvm.get_host_cpu_name()), llvm.get_host_cpu_features())
 
 
 @cache
@@ -237,11 +251,18 @@ def host_scales() -> bool:
 
 
 @cache
-def host_register_bytes() -> int:
-    """Bytes of this CPU's vector registers: 64 with AVX-512, 32 with AVX, 16 elsewhere."""
+def host_dot_units() -> tuple[str, ...]:
+    """Names of this CPU's dot units."""
     import llvmlite.binding as llvm
 
-    return vector_registers(llvm.get_host_cpu_features(), platform.machine())[1]
+    return dot_units(llvm.get_host_cpu_features(), platform.machine())
 
 
-hold_in_forks(_lock)  # so that no child inherits LLVM's own locks from a thread that compiles
+@cache
+def host_register_bytes() -> int:
+    """Bytes of the vectors that this CPU computes with: 64 with AVX-512, 32 with AVX, 16 elsewhere; half where that was
+    measured to be faster."""
+    return vector_bytes()
+
+
+hold_in_forks(LLVM_LOCK)  # so that no child inherits LLVM's own locks from a thread that compiles

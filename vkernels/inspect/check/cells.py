@@ -31,6 +31,8 @@ from vkernels.ir.planning.resources import Shortage, held, misfit
 from vkernels.ir.planning.slow_plans import slow_plan
 from vkernels.ir.planning.space import read_space
 from vkernels.ir.slow_plan import SlowPlan
+from vkernels.ir.transforms.apply_plan.find_words import find_word_dots
+from vkernels.ir.transforms.apply_plan.planned_kernel import plan_kernel
 from vkernels.targets import Target, limits_of
 
 
@@ -46,6 +48,14 @@ def homes_under(kernel: KernelOp, plan: Plan, sizes: Mapping[str, int]) -> dict[
     return {label_of(value): home for value, home in schedule.homes.items()}
 
 
+def units_under(kernel: KernelOp, plan: Plan, sizes: Mapping[str, int], limits: Limits) -> tuple[str, ...]:
+    """Return the names of the dot units that a CPU's plan uses. Raises `PlanError` if the plan is impossible."""
+    if not limits.dot_units:
+        return ()
+    planned = plan_kernel(phases_of(kernel), plan, Facts(dict(sizes), distinct=True))
+    return tuple(sorted({dot.unit.name for dot in find_word_dots(planned, limits.dot_units).values()}))
+
+
 AUTHOR, CHOSEN, PLAIN = "author", "chosen", "plain"
 
 
@@ -56,7 +66,7 @@ class PlanSummary:
     `origin`: `author`, `chosen` or `plain`. `plan`: as JSON. `homes`: by label, of each value that crosses phases and
     each scratchpad. `rung`, `modelled_seconds`, `bottleneck`: None if unknown. `roofline_seconds`: a lower bound for
     all plans, None if the needs are unknown. `tried`: the shortages of the plans before this one. `slow`: how the plan
-    is far from the roofline, None if it is not.
+    is far from the roofline, None if it is not. `units`: a CPU's dot units that the plan uses, by name.
     """
 
     origin: str
@@ -68,6 +78,7 @@ class PlanSummary:
     roofline_seconds: float | None = None
     tried: tuple[str, ...] = ()
     slow: SlowPlan | None = None
+    units: tuple[str, ...] = ()
 
 
 def describe_plan(
@@ -99,6 +110,7 @@ def describe_plan(
     return replace(
         summary, homes=homes, rung=rung, modelled_seconds=float(times.seconds), bottleneck=times.bottleneck,
         roofline_seconds=float(least), slow=slow,
+        units=units_under(kernel, plan, sizes, limits),
     )  # fmt: skip
 
 

@@ -16,7 +16,10 @@ from vkernels.compiler.plan_fallback import PlanFallback, shortages
 from vkernels.compiler.plans import Plans
 from vkernels.compiler.protocols import Constant, KernelLike, Signature
 from vkernels.compiler.request import CompileRequest, CompileTarget
-from vkernels.ir.errors import Error, PlanError
+from vkernels.compiler.specialise import kernel_in
+from vkernels.ir.dialect import KernelOp
+from vkernels.ir.dot_units import DOT_UNITS
+from vkernels.ir.errors import Error, IRError, PlanError
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
 from vkernels.ir.plan_json import frozen
@@ -24,7 +27,7 @@ from vkernels.ir.planning.choose_plan import Chosen
 from vkernels.ir.planning.resources import OutOfResources, Resource, Shortage
 from vkernels.runtime.bound_executable import bind_cpu
 
-from .cells import AUTHOR, CHOSEN, PLAIN, PlanSummary, describe_plan
+from .cells import AUTHOR, CHOSEN, PLAIN, PlanSummary, describe_plan, units_under
 
 T = TypeVar("T")
 
@@ -95,6 +98,11 @@ class KernelPreparer:
         return self._of(own, AUTHOR, plans.allowed)
 
     @property
+    def ir_kernel(self) -> KernelOp:
+        """The kernel as written."""
+        return kernel_in(self.module)
+
+    @property
     def tensor_bytes(self) -> int:
         """Size of all tensors."""
         return sum(view.size * view.itemsize for view in self.tensors.values())
@@ -124,7 +132,7 @@ class KernelPreparer:
 
     def _lowered(self, plan: Plan, limits: Limits) -> int:
         cores = 0 if limits.warp > 1 else limits.multiprocessors
-        key = (frozen(plan), cores)
+        key = (frozen(plan), cores, limits.processor)
         if key not in self._numbers:
             self._numbers[key] = self._lower(plan, limits)
         number = self._numbers[key]
@@ -138,6 +146,8 @@ class KernelPreparer:
             if compilation.request.target.on_gpu:
                 lowered = _on_gpu(compilation.lower(plan), plan, self.sizes)
             else:
+                if limits.processor:
+                    _read_back(compilation.assembly(plan), units_under(self.ir_kernel, plan, self.sizes, limits))
                 compiled = compilation.code(plan)
                 assert isinstance(compiled, CompiledCpu), "compiled for a CPU"
                 call = bind_cpu(self.kernel, self.arguments, compiled, plan, "")
@@ -146,6 +156,13 @@ class KernelPreparer:
             return error
         self.lowered.append(lowered)
         return len(self.lowered) - 1
+
+
+def _read_back(assembly: str, units: Sequence[str]) -> None:
+    """Raise `IRError` where machine code lacks the instruction of a dot unit that its plan uses."""
+    for name in units:
+        if DOT_UNITS[name].instruction not in assembly:
+            raise IRError(f"the code has no {DOT_UNITS[name].instruction}, of the dot unit {name}")
 
 
 def after_tried(tried: Sequence[str], compile: Callable[[Plan], T], seen: list[str]) -> Callable[[Plan], T]:

@@ -46,7 +46,7 @@ from .explanation import (
     as_modelled,
     count_native,
 )
-from .phases import in_phases, phases_of, source_of, with_needs
+from .phases import in_phases, on_units, phases_of, source_of, with_needs
 
 
 @dataclass(frozen=True)
@@ -148,6 +148,7 @@ def _with_needs(found: ExplainFindings, asked: Question, module: ModuleOp, plan:
     if on_cpu:  # the planner counts vector registers of unrolled loops
         registers = registers_by_phase(space, plan, use)
         phases = tuple(replace(phase, registers=registers[phase.name]) for phase in phases)
+        phases = on_units(phases, kernel, plan, asked.sizes, asked.limits.dot_units)
     chosen = choose_plan(kernel, asked.sizes, asked.limits, needs, strides)
     return replace(
         found,

@@ -23,6 +23,10 @@ from vkernels.ir.dialect import (
     ScatterOp,
     ScratchOp,
 )
+from vkernels.ir.facts import Facts
+from vkernels.ir.plan import Plan
+from vkernels.ir.transforms.apply_plan.find_words import find_word_dots
+from vkernels.ir.transforms.apply_plan.planned_kernel import plan_kernel
 
 from .explanation import Phase, SourceLine
 
@@ -67,6 +71,23 @@ def with_needs(phases: Sequence[Phase], needs: Needs, use: NeedsUse) -> tuple[Ph
             tensor_operations=float(taken[phase.name].tensor_operations),
         )
         for phase in phases
+    )
+
+
+def on_units(
+    phases: Sequence[Phase], kernel: KernelOp, plan: Plan, sizes: Mapping[str, int], units: Sequence[str]
+) -> tuple[Phase, ...]:
+    """Return the phases, naming the dot unit of a CPU that makes their products under a plan."""
+    kernel = split(kernel)
+    dots = find_word_dots(plan_kernel(kernel, plan, Facts(dict(sizes), distinct=True)), units)
+    ops = phase_ops(kernel)
+    texts = {
+        phase.name: {_action(kernel, op): f"{_action(kernel, op)} on {dots[op].unit.name}"
+                     for op in ops[phase.name].walk() if op in dots}
+        for phase in phases
+    }  # fmt: skip
+    return tuple(
+        replace(phase, does=tuple(texts[phase.name].get(text, text) for text in phase.does)) for phase in phases
     )
 
 

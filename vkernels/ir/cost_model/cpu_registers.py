@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import reduce
 
 import numpy as np
+from xdsl.ir import Operation
 
+from ..analysis.words import narrow_loads
 from ..limits import Limits
+from .cpu_words import NO_WORDS, depth_of, depth_of_tile, words_of
 from .loops import LiveTile, Loop
 from .plan_batch import Numbers, PlanBatch
 
@@ -23,20 +27,23 @@ def cpu_registers(at: PlanBatch, limits: Limits, everywhere: bool = False) -> Nu
 
     A loop around others moves its tiles through memory where they are too many, once for all of the inner loops'
     iterations: see `cpu_spills`. So such loops count only `everywhere`. Beside a loop that streams results of dots,
-    straight code may do so too, once a program.
+    straight code may do so too, once a program. Of other straight code that runs once beside loops the largest tile
+    counts: compilers go through it register by register, and what is beside it moves through memory at most once.
     """
     worst: Numbers = 0
     streams = any(loop.rescaled for loop in at.loops)
     for loop in at.loops:
-        if not (streams and not loop.axes) and (everywhere or not _is_around_others(loop, at)):
-            worst = np.maximum(worst, loop_registers(loop, at, limits))
+        if everywhere or not ((streams and not loop.axes) or _is_around_others(loop, at)):
+            is_once = not everywhere and _runs_once_beside_loops(loop, at)
+            taken = _largest(loop, at, limits) if is_once else loop_registers(loop, at, limits)
+            worst = np.maximum(worst, taken)
     return worst
 
 
 def loop_registers(loop: Loop, at: PlanBatch, limits: Limits) -> Numbers:
     """The same of one loop, whichever it is."""
-    found = at.terms.loops
-    key = "registers", loop, at.choices.lanes
+    found, loop = at.terms.loops, at.alike(loop, at.choices.packs)
+    key = "registers", loop, at.choices.lanes, _words_by(loop, at, limits)
     if key not in found:
         found[key] = _registers_of(loop, at, limits)
     return found[key]
@@ -45,6 +52,16 @@ def loop_registers(loop: Loop, at: PlanBatch, limits: Limits) -> Numbers:
 def cpu_spills(loop: Loop, at: PlanBatch, limits: Limits) -> Numbers:
     """Registers that an iteration of a loop stores and loads, since there are not enough."""
     return np.maximum(0, loop_registers(loop, at, limits) - limits.registers)
+
+
+def _runs_once_beside_loops(loop: Loop, at: PlanBatch) -> bool:
+    """Whether a program goes through straight code once, and has loops beside it."""
+    return not loop.axes and not loop.ranges and any(other.axes for other in at.loops)
+
+
+def _largest(loop: Loop, at: PlanBatch, limits: Limits) -> Numbers:
+    """Registers of the largest tile that is alive at the worst point of a loop."""
+    return reduce(np.maximum, (_slots_of((alive,), at, limits) for alive in loop.live), 0)
 
 
 def _is_around_others(loop: Loop, at: PlanBatch) -> bool:
@@ -70,35 +87,48 @@ def cpu_streamed(loop: Loop, at: PlanBatch, limits: Limits) -> Numbers:
     return np.where(_taken(loop, at, limits) > limits.registers, _slots_of(loop.rescaled, at, limits), 0)
 
 
+def _words_by(loop: Loop, at: PlanBatch, limits: Limits) -> frozenset[str]:
+    """The packed tensors that decide what a loop does on words; none where it has no dot for a unit."""
+    if not limits.dot_units or not any(step.is_dot and narrow_loads(step.origin) for step in loop.steps):
+        return frozenset()
+    return frozenset(at.choices.packs) & loop.places
+
+
 def _taken(loop: Loop, at: PlanBatch, limits: Limits) -> Numbers:
-    width = _lanes(loop.element_bytes, limits)
+    width, words = _lanes(loop.element_bytes, limits), words_of(loop, at, limits)
     polynomials = [WITHIN * slots(step.axes, at, width) for step in loop.steps if step.operations >= EXPANDED]
-    return _slots_of(loop.live, at, limits) + reduce(np.maximum, polynomials, 0)
+    return _slots_of(loop.live, at, limits, words) + reduce(np.maximum, polynomials, 0)
 
 
-def _slots_of(tiles: tuple[LiveTile, ...], at: PlanBatch, limits: Limits) -> Numbers:
-    return sum(_slots_of_tile(alive, at, limits) for alive in tiles)
+def _slots_of(
+    tiles: tuple[LiveTile, ...], at: PlanBatch, limits: Limits, words: Mapping[Operation, Numbers] = NO_WORDS
+) -> Numbers:
+    return sum(_slots_of_tile(alive, at, limits, words) for alive in tiles)
 
 
-def _slots_of_tile(alive: LiveTile, at: PlanBatch, limits: Limits) -> Numbers:
-    """Registers of a tile; of what is loaded for dots, those of one contracted position: others are loaded later."""
-    lanes, axes = at.choices.lanes, alive.axes
+def _slots_of_tile(alive: LiveTile, at: PlanBatch, limits: Limits, words: Mapping[Operation, Numbers]) -> Numbers:
+    """Registers of a tile; of what is loaded for dots, those of one contracted position or word: others are loaded
+    later."""
+    lanes, axes, width = at.choices.lanes, alive.axes, _lanes(max(4, alive.element_bytes), limits)
     if alive.into_dot and lanes not in axes:
         return 1
     if alive.loaded_along is not None and alive.loaded_along != lanes:
-        axes = tuple(axis for axis in axes if axis != alive.loaded_along)
-    return slots(axes, at, _lanes(max(4, alive.element_bytes), limits))
+        return slots(tuple(axis for axis in axes if axis != alive.loaded_along), at, width)
+    return slots(axes, at, width) / depth_of_tile(alive, words)
 
 
 def cpu_unrolled(at: PlanBatch, limits: Limits) -> Numbers:
     """Instructions that the longest loop's body is unrolled into."""
     found = at.terms.loops
     longest: Numbers = 0
-    for loop in at.loops:
-        key = "unrolled", loop, at.choices.lanes
+    for loop in (at.alike(each, at.choices.packs) for each in at.loops):
+        key = "unrolled", loop, at.choices.lanes, _words_by(loop, at, limits)
         if key not in found:
-            width = _lanes(loop.element_bytes, limits)
-            found[key] = sum(slots(step.axes, at, width) * max(1, step.operations) for step in loop.steps)
+            width, words = _lanes(loop.element_bytes, limits), words_of(loop, at, limits)
+            found[key] = sum(
+                slots(step.axes, at, width) * max(1, step.operations) / depth_of(step, words) * times
+                for step, times in zip(loop.steps, loop.times, strict=True)
+            )
         longest = np.maximum(longest, found[key])
     return longest
 
@@ -113,7 +143,7 @@ def slots(axes: tuple[str, ...], at: PlanBatch, width: int) -> Numbers:
         return at.tile(axes)
     lanes = at.choices.lanes
     assert lanes is not None
-    key = (*axes, lanes, f"by {width}")
+    key = axes, lanes, width
     found = at.terms.slots.get(key)
     if found is None:
         along = at.size(lanes)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from math import gcd
 
 import numpy as np
 
+from ..limits import Limits
+from .loops import Loop, LoopStep, executed
 from .plan_batch import Numbers, PlanBatch, clipped
-from .traffic import executed
+from .traffic import part_lost
 
 LINE = 64
 UNPREFETCHED_LINE = 18.0
@@ -20,6 +23,22 @@ STREAMS = 8
 LOST = 0.5
 """Cycles that each row beyond costs, for every line, up to `MOST_LOST`."""
 MOST_LOST = 12.0
+HOP = 18.0
+"""Cycles of each row on another page than the one before, where level 2 has lost it: nothing prefetches it. Measured on
+Zen 4; 15 on an Intel server core of 2023, for rows of one to four lines."""
+WAY = 64 << 10
+"""Bytes after which addresses share their places in level 2, of most cores at least: rows whose distance has a large
+power of two in common with it find room for few."""
+PAGE = 4096
+"""Bytes between rows from which on this happens."""
+PAGES = 2048
+"""Pages whose places a core knows without asking memory, as of Zen 3; of rows on more pages each is waited for."""
+CLOSER = 0.25
+"""Part of it where rows are closer, but no closer than half a page: every other shares a page with the one before."""
+OWN = 0.6
+"""Part of a core's own cache that what is used again finds room in: what streams by takes the rest."""
+GRADUAL = 0.33
+"""How much sooner, and later, than that caches begin to lose what is used again, and have lost all of it."""
 
 
 def cycles_of_rows(at: PlanBatch, beyond: Mapping[tuple[int, int], Numbers]) -> Numbers:
@@ -86,3 +105,25 @@ def cycles_of_far_lines(at: PlanBatch) -> Numbers:
             lines = np.ceil(at.size(touch.run) * touch.element_bytes / LINE) * rows
             cycles = cycles + np.where(turns > 1, UNPREFETCHED_LINE * lines * at.programs, 0)
     return cycles
+
+
+def cycles_of_hops(step: LoopStep, loop: Loop, at: PlanBatch, limits: Limits) -> Numbers:
+    """Cycles lost where each iteration of the innermost loop begins rows far from those of the last iteration, or each
+    program writes other rows than the program before."""
+    touch, packs = step.touch, at.choices.packs
+    if touch is None or touch.home is not None or touch.run is None or len(touch.axes) < 2 or touch.place in packs:
+        return 0.0
+    inner = (*loop.axes, *step.ranges) or (at.choices.order[-1:] if touch.writes else ())
+    if not inner or inner[-1] == touch.run or inner[-1] not in touch.axes or touch.run in at.choices.held:
+        return 0.0
+    stride = max(1, at.extents.get(touch.run, 1)) * touch.element_bytes
+    if stride < PAGE // 2:
+        return 0.0
+    extent = max(1, at.extents.get(inner[-1], 1))
+    rows = at.tile(axis for axis in touch.axes if axis not in (touch.run, inner[-1]))
+    length = at.size(touch.run) * touch.element_bytes
+    lost: Numbers = 1.0
+    if extent * min(1, stride // PAGE) <= PAGES:
+        lost = part_lost(extent * rows * np.maximum(length, gcd(stride, WAY)), limits.shared * OWN, GRADUAL)
+    part = 1.0 if stride >= PAGE else CLOSER
+    return HOP * part * lost * rows * at.size(inner[-1]) * clipped(256 / length, 0, 1)

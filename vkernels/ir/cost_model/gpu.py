@@ -12,7 +12,7 @@ from ..limits import Limits
 from ..occupancy import AmdSizes, NvidiaSizes
 from .loops import Loop, LoopAccess, LoopStep
 from .plan_batch import ModeledTimes, Numbers, PlanBatch, clipped
-from .traffic import CacheTraffic, executed
+from .traffic import CacheTraffic
 
 MEMORY_SECTOR = 64
 """Bytes that memory hands out at least."""
@@ -165,7 +165,7 @@ def _work_of(at: PlanBatch, limits: Limits) -> _Work:
     alike = at.choices.held, at.choices.split
     if ("work", at.loops, *alike) not in found:
         total: _Work = (0.0, 0.0, 0.0, GPU_PROGRAM_SECONDS)
-        for loop in at.loops:
+        for loop in map(at.alike, at.loops):
             if ("work", loop, *alike) not in found:
                 found["work", loop, *alike] = _work(loop, at, limits, threads)
             one = found["work", loop, *alike]
@@ -179,7 +179,7 @@ def is_wieldy(at: PlanBatch, limits: Limits, registers: Numbers) -> Numbers:
     """Whether threads take few elements, and few registers more than there are: plans beyond only where none is so."""
 
     def words(each: PlanBatch) -> Numbers:
-        return reduce(np.maximum, (_largest(loop, each) for loop in each.loops), 0)
+        return reduce(np.maximum, (_largest(each.alike(loop), each) for loop in each.loops), 0)
 
     most = at.of_all(words)
     return (most <= A_THREAD * at.warps * limits.warp) & (registers <= BEYOND * limits.registers)
@@ -207,29 +207,32 @@ def _work(loop: Loop, at: PlanBatch, limits: Limits, threads: Numbers) -> _Work:
     read: Numbers = 0.0
     written: Numbers = 0.0
     shuffled: Numbers = 0.0
-    for step in loop.steps:
-        often = at.all_trips(executed(loop, step)) * at.all_trips(step.ranges)
-        elements = np.maximum(at.tile(step.axes), threads)
-        if step.is_dot:
-            here, taken, moved = _dot(loop, step, at, limits)
-            tensor, operations, on_chip = tensor + often * here, operations + often * taken, on_chip + often * moved
-        elif step.touch is not None:
-            # What is loaded ahead is handed on from each iteration to the next.
-            handed = np.maximum(1, at.stages) if _is_ahead(loop, step.touch) else 1
-            operations = operations + often * elements * handed
-            if at.is_on_chip(step.touch):
-                on_chip = on_chip + often * at.tile(step.axes) * step.touch.element_bytes
-                accesses = often / _beside(at, step)
-                if step.touch.writes:
-                    written = np.maximum(written, accesses)
-                else:
-                    read = np.maximum(read, accesses)
-        else:
-            operations = operations + often * elements * step.operations
-        if step.completes or (step.reduced is not None and (step.reduced in at.choices.held or not loop.axes)):
-            shuffles = _shuffles(at, step, limits)
-            waits = waits + often * np.where(shuffles > 0, 0, REDUCTION_LATENCY)
-            shuffled = np.maximum(shuffled, often * shuffles)
+    for (loops, ranges), steps in loop.by_trips.items():
+        trips = at.all_trips((*loops, *ranges))
+        once: Numbers = 0.0
+        for step, times in steps:
+            often = trips * times
+            if step.is_dot:
+                here, taken, moved = _dot(loop, step, at, limits)
+                tensor, once, on_chip = tensor + often * here, once + times * taken, on_chip + often * moved
+            elif step.touch is not None:
+                # What is loaded ahead is handed on from each iteration to the next.
+                handed = np.maximum(1, at.stages) if _is_ahead(loop, step.touch) else 1
+                once = once + times * np.maximum(at.tile(step.axes), threads) * handed
+                if at.is_on_chip(step.touch):
+                    on_chip = on_chip + often * at.tile(step.axes) * step.touch.element_bytes
+                    accesses = trips / _beside(at, step)
+                    if step.touch.writes:
+                        written = np.maximum(written, accesses)
+                    else:
+                        read = np.maximum(read, accesses)
+            elif step.operations:
+                once = once + times * np.maximum(at.tile(step.axes), threads) * step.operations
+            if step.completes or (step.reduced is not None and (step.reduced in at.choices.held or not loop.axes)):
+                shuffles = _shuffles(at, step, limits)
+                waits = waits + often * np.where(shuffles > 0, 0, REDUCTION_LATENCY)
+                shuffled = np.maximum(shuffled, trips * shuffles)
+        operations = operations + trips * once
     # Between the loads of a loop, its stores, and its reductions within warps there are no barriers: they overlap.
     waits = waits + (read + written) * ON_CHIP_LATENCY + shuffled * SHUFFLE_LATENCY
     latency: Numbers = 0

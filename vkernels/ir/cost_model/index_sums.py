@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import gcd
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import BlockArgument, SSAValue
 
 from ..analysis.integer_sums import IntegerSum, integer_sum
-from ..dialect import AccessOp, PositionOp, RangeOp, SizeOp
+from ..dialect import AccessOp, KernelOp, PositionOp, RangeOp, SizeOp
+from .loops import Loop
 from .visits import Sum
 
 
@@ -55,12 +56,41 @@ def elements_taken(index: Sum | None, extents: Mapping[str, int], sizes: Mapping
     return Elements(first, last, gcd(*(abs(factor) for _, factor in index.positions)))
 
 
-def regions(
-    indices: Sequence[tuple[Sum | None, ...]], extents: Mapping[str, int], sizes: Mapping[str, int]
-) -> dict[tuple[Sum | None, ...], int]:
+Region = tuple[str, int]
+"""A tensor or a home, and the number of a part of it that no other access is between."""
+_Index = tuple[Sum | None, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Regions:
+    """The regions of a kernel's tensors. `numbers`: of each index, by tensor; where there is but one, none."""
+
+    numbers: Mapping[str, Mapping[_Index, int]] = field(default_factory=dict)
+    _of_loops: dict[Loop, tuple[Region, ...]] = field(default_factory=dict)
+
+    def of(self, loop: Loop) -> tuple[Region, ...]:
+        """What each access of a loop takes elements of."""
+        if loop not in self._of_loops:
+            self._of_loops[loop] = tuple(
+                (touch.place, self.numbers.get(touch.place, {}).get(touch.index, 0)) for _, touch in loop.touches
+            )
+        return self._of_loops[loop]
+
+
+def regions_of(kernel: KernelOp, extents: Mapping[str, int], sizes: Mapping[str, int]) -> Regions:
+    """The regions of a kernel's tensors for the sizes of a call."""
+    names = dict(zip(kernel.body.block.args, (p.data for p in kernel.parameters), strict=True))
+    indices: dict[str, dict[_Index, None]] = {}
+    for op in kernel.walk():
+        if isinstance(op, AccessOp) and isinstance(op.base, BlockArgument) and op.base in names:
+            indices.setdefault(names[op.base], {})[index_sums(op)] = None
+    return Regions({name: _regions(list(each), extents, sizes) for name, each in indices.items() if len(each) > 1})
+
+
+def _regions(indices: Sequence[_Index], extents: Mapping[str, int], sizes: Mapping[str, int]) -> dict[_Index, int]:
     """The region of a tensor that each index takes elements of, by number. Regions have no element between those of
     another in every dimension: lines that the one fetched hold nothing of the other."""
-    found: dict[tuple[Sum | None, ...], int] = {}
+    found: dict[_Index, int] = {}
     taken = {index: [elements_taken(each, extents, sizes) for each in index] for index in dict.fromkeys(indices)}
     for index, mine in taken.items():
         beside = {number for other, number in found.items() if _lie_between(mine, taken[other])}

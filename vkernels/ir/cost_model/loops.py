@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 
 from xdsl.ir import Operation
 
@@ -99,7 +100,8 @@ class Loop:
     `reduced`: the tiles of partial results that it carries: axes, the axis reduced, bytes of an element. `live`: the
     tiles alive at its worst point, those included. `operand_bytes`: of what a dot in it takes; `element_bytes`: of
     most of what it computes; `in_float64`: those of 8 bytes are not all integers. `visits`: of axes of which masks
-    leave out chunks. `rescaled`: the results of dots that go online, among `live`.
+    leave out chunks. `rescaled`: the results of dots that go online, among `live`. `times`: how many steps each of the
+    steps stands for; one each where there are none.
     """
 
     phase: str
@@ -113,15 +115,64 @@ class Loop:
     in_float64: bool = True
     visits: tuple[Visit, ...] = ()
     rescaled: tuple[LiveTile, ...] = ()
+    times: tuple[int, ...] = ()
 
     def __hash__(self) -> int:
         return self._hash
 
     @cached_property
     def _hash(self) -> int:
-        return hash((self.phase, self.axes, self.ranges, self.steps, self.live))
+        return hash((self.phase, self.axes, self.ranges, self.steps, self.times, self.live))
+
+    @cached_property
+    def by_trips(self) -> dict[tuple[Axes, Axes], list[tuple[LoopStep, int]]]:
+        """The steps that run equally often, each with its times, by the chunk loops and the ranges around them."""
+        found: dict[tuple[Axes, Axes], list[tuple[LoopStep, int]]] = {}
+        for step, times in zip(self.steps, self.times or [1] * len(self.steps), strict=True):
+            found.setdefault((executed(self, step), step.ranges), []).append((step, times))
+        return found
+
+    @cached_property
+    def has_dots(self) -> bool:
+        return any(step.is_dot for step in self.steps)
+
+    def merged(self, named: frozenset[str]) -> Loop:
+        """The same work, whatever is accessed: steps that differ in that alone are one, which counts several times.
+        `named`: tensors and homes for which it does matter."""
+        key = named & self.places
+        if key not in self._merged:
+            steps = Counter(_unnamed(step, key) for step in self.steps)
+            self._merged[key] = replace(self, phase="", steps=tuple(steps), times=tuple(steps.values()))
+        return self._merged[key]
+
+    @cached_property
+    def _merged(self) -> dict[frozenset[str], Loop]:
+        return {}
+
+    @cached_property
+    def touches(self) -> tuple[tuple[LoopStep, LoopAccess], ...]:
+        """Its steps that go to memory, each with its access."""
+        return tuple((step, step.touch) for step in self.steps if step.touch is not None)
 
     @cached_property
     def places(self) -> frozenset[str]:
         """The memory that it touches."""
-        return frozenset(step.touch.place for step in self.steps if step.touch is not None)
+        return frozenset(touch.place for _, touch in self.touches)
+
+
+def _unnamed(step: LoopStep, named: frozenset[str]) -> LoopStep:
+    touch = step.touch
+    if touch is None or touch.place in named:
+        return step
+    return replace(step, touch=replace(touch, place="", index=()))
+
+
+def executed(loop: Loop, step: LoopStep) -> Axes:
+    """The chunk loops that a step runs in: down to the innermost of its own."""
+    return _down_to(loop.axes, step.axes)
+
+
+@lru_cache(maxsize=4096)
+def _down_to(loops: Axes, axes: Axes) -> Axes:
+    depth = max((loops.index(axis) + 1 for axis in axes if axis in loops), default=0)
+    return loops[:depth]

@@ -30,7 +30,9 @@ def model_time(
 
 
 def least_time(at: PlanBatch, limits: Limits) -> Numbers:
-    """Seconds that plans in one launch take at least as modelled, if they fit: found in a part of the time."""
+    """Seconds that plans take at least as modelled, if they fit: found in a part of the time."""
+    if at.launched:
+        return sum(least_time(part, limits) for part in parts_of(at))
     return gpu_least(at, limits) if limits.warp > 1 else cpu_least(at, limits)
 
 

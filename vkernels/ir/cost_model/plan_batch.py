@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..plan import AS_IN_PLANS, Home, Plan, StructuralChoices
+from .index_sums import Regions
 from .loops import Loop, LoopAccess
 from .visits import Axes, Visit, visited_part
 
@@ -26,17 +27,18 @@ Numbers = Any
 class BatchTerms:
     """What models compute again and again of plans with the same sizes, under all choices: `columns` of numbers.
 
-    `loops`: of one loop, by it and the choices that matter to it. `chosen_of`: the batch that these plans were picked
-    from, and their places in it.
+    `loops`: of one loop, by it and the choices that matter to it. `elements`: that accesses take while loops go through
+    some axes. `picked`: the terms of some of the plans, by their places.
     """
 
     extents: Mapping[str, int]
     columns: tuple[Numbers, ...]
     tiles: dict[tuple[str, ...], Numbers] = field(default_factory=dict)
     trips: dict[tuple[str, ...], Numbers] = field(default_factory=dict)
-    slots: dict[tuple[str | None, ...], Numbers] = field(default_factory=dict)
+    slots: dict[tuple[tuple[str, ...], str, int], Numbers] = field(default_factory=dict)
     loops: dict[Any, Any] = field(default_factory=dict)
-    chosen_of: tuple[PlanBatch, tuple[NDArray[np.int64], ...]] | None = None
+    elements: dict[Any, Numbers] = field(default_factory=dict)
+    picked: dict[bytes, BatchTerms] = field(default_factory=dict)
 
     def are_of(self, batch: PlanBatch) -> bool:
         """Whether the batch has these very columns."""
@@ -66,8 +68,9 @@ class PlanBatch:
 
     `loops`: what runs under the `choices`. `shares`: programs that share the split axis. `launched`: the phases of each
     launch, where the choices name some. `resident`: programs that run at once; as many as fit where it is 0. `updates`:
-    what atomics update. `sizes_of_call`: by name. `visited`: the part of an axis's chunks that is visited, within a
-    loop that masks bound.
+    what atomics update. `regions`: of the tensors. `sizes_of_call`: by name. `visited`: the part of an axis's chunks
+    that is visited, within a loop that masks bound. `chosen_of`: the batch that these plans were picked from, and their
+    places in it.
     """
 
     loops: tuple[Loop, ...]
@@ -81,14 +84,17 @@ class PlanBatch:
     resident: Numbers = 0
     launched: tuple[tuple[str, ...], ...] = ()
     updates: AtomicUpdates = NO_UPDATES
+    regions: Regions = field(default_factory=Regions, compare=False, repr=False)
     sizes_of_call: Mapping[str, int] = field(default_factory=dict)
     visited: Mapping[str, Numbers] = field(default_factory=dict)
     terms: BatchTerms = field(default=NO_TERMS, compare=False, repr=False)
+    chosen_of: tuple[PlanBatch, tuple[NDArray[np.int64], ...]] | None = field(default=None, compare=False, repr=False)
     _within: dict[tuple[Visit, ...], PlanBatch] = field(default_factory=dict, compare=False, init=False)
 
     def __post_init__(self) -> None:
         if not self.terms.are_of(self):
             object.__setattr__(self, "terms", BatchTerms(self.extents, self.model_columns))
+            object.__setattr__(self, "chosen_of", None)
 
     def size(self, axis: str) -> Numbers:
         """Elements at once: 1 of a range."""
@@ -131,6 +137,12 @@ class PlanBatch:
             terms = BatchTerms(self.extents, self.model_columns, self.terms.tiles, slots=self.terms.slots)
             self._within[loop.visits] = replace(self, visited=visited, terms=terms)
         return self._within[loop.visits]
+
+    def alike(self, loop: Loop, named: Iterable[str] = ()) -> Loop:
+        """What a loop does, whatever is accessed but for what is `named`: one for all loops that do the same."""
+        merged = loop.merged(frozenset(named))
+        found: Loop = self.terms.loops.setdefault(("same", merged), merged)  # comparing it by identity is fast
+        return found
 
     @property
     def programs(self) -> Numbers:
@@ -184,21 +196,30 @@ class PlanBatch:
 
     def only(self, which: Numbers) -> PlanBatch:
         """The plans that `which` selects, along one axis."""
-        where = np.broadcast_to(which, self.shape).nonzero()
-        *sizes, shares, warps, stages, resident = (
-            np.reshape(column, 1) if len(where[0]) and np.size(column) == 1 else self._picked(where, column)
-            for column in self._columns
-        )
+        selected = np.broadcast_to(which, self.shape)
+        where = selected.nonzero()
+        terms = self._terms_of(selected, where)
+        *sizes, shares, warps, stages = terms.columns
         return replace(
             self, sizes=dict(zip(self.sizes, sizes, strict=True)), shares=shares, warps=warps, stages=stages,
-            resident=resident,
-            terms=BatchTerms(self.extents, (*sizes, shares, warps, stages), chosen_of=(self, where)),
+            resident=self._column(where, self.resident), terms=terms, chosen_of=(self, where),
         )  # fmt: skip
+
+    def _terms_of(self, selected: NDArray[np.bool_], where: tuple[NDArray[np.int64], ...]) -> BatchTerms:
+        """Those of some of the plans: the same ones whenever these plans are selected, under any choices."""
+        key = selected.tobytes()
+        if key not in self.terms.picked:
+            columns = tuple(self._column(where, column) for column in self.model_columns)
+            self.terms.picked[key] = BatchTerms(self.extents, columns)
+        return self.terms.picked[key]
+
+    def _column(self, where: tuple[NDArray[np.int64], ...], column: Numbers) -> Numbers:
+        return np.reshape(column, 1) if len(where[0]) and np.size(column) == 1 else self._picked(where, column)
 
     def of_all(self, found: Callable[[PlanBatch], Numbers]) -> Numbers:
         """A term of these plans, computed for all plans that they were picked from, where few sizes matter to each."""
-        if self.terms.chosen_of is not None:
-            whole, where = self.terms.chosen_of
+        if self.chosen_of is not None:
+            whole, where = self.chosen_of
             if whole.loops is self.loops and whole.choices is self.choices:
                 return self._picked(where, whole.of_all(found))
         return found(self)

@@ -34,7 +34,9 @@ from ..analysis.needs.flow import axes_touched
 from ..analysis.needs.traffic import LEAST_SIDE, OPERATION_COUNTS, UNCOUNTED_OPERATIONS, narrow
 from ..analysis.schedule.find_copies import find_copies
 from ..analysis.schedule.make_schedule import make_schedule
+from ..analysis.words import narrow_loads
 from ..dialect import AccessOp, DotOp, KernelOp, TensorArgumentType, axes_of, element_of
+from ..dot_units import unit_for
 from ..errors import PlanError
 from ..facts import Facts
 from ..limits import Limits
@@ -161,7 +163,7 @@ def _parts(
             rate = _tensor_rate(op, step, extents, limits)
             seconds = each.times / rate if rate else 0.0
             tensor += seconds
-            operations = 0.0 if rate else A_MULTIPLY_ADD * each.times
+            operations = 0.0 if rate else A_MULTIPLY_ADD * each.times / _on_a_unit(op, limits)
         elif isinstance(op, AccessOp):
             is_tensor = isinstance(op.base.type, TensorArgumentType)
             scratch += 0.0 if is_tensor else each.times * bytes_of(op.base.type.element)  # type: ignore[attr-defined]
@@ -180,6 +182,13 @@ def _parts(
         "shared memory": scratch / limits.shared_bandwidth if limits.warp > 1 else 0.0,
         "chain": chain_cycles(kernel, extents) / limits.clock if limits.warp > 1 else 0.0,
     }
+
+
+def _on_a_unit(op: DotOp, limits: Limits) -> int:
+    """Products that a CPU's dot unit makes at once; 1 where there is none for the dot."""
+    loads = narrow_loads(op)
+    unit = None if loads is None else unit_for(limits.dot_units, element_of(loads[0].result))
+    return 1 if unit is None else unit.depth
 
 
 def _tensor_rate(op: DotOp, step: LoopStep, extents: Mapping[str, int], limits: Limits) -> float:

@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
 from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .index_sums import regions
-from .loops import MOST_ALIGNED, Axes, Loop, LoopAccess, LoopStep
+from .index_sums import Region
+from .loops import MOST_ALIGNED, Axes, Loop, LoopAccess, LoopStep, executed
 from .plan_batch import Numbers, PlanBatch, clipped
-from .visits import Sum
 
 Table = NDArray[np.float64]
 _Key = tuple[str, int | None, frozenset[str], bool]
 """A loop's axis, its number unless it is one over programs, the axes inside it, and whether it is `alone`."""
-Region = tuple[str, int]
-"""A tensor or a home, and the number of a part of it that no other access is between."""
 GROUP = "programs of a group"
 """The loop over the programs of one group along the second-fastest tile axis, where a plan has groups."""
+
+
+_Touched = tuple[Axes, bool, float]
+"""The axes of a touch, whether it is of a home, and bytes of an element, of all copies."""
+
+
+@dataclass(frozen=True)
+class _Row:
+    """Touches that move the same bytes: the number of their loop, and one of them. `met`: what they take was touched
+    before."""
+
+    number: int
+    step: LoopStep
+    touch: LoopAccess
+    met: bool
 
 
 @dataclass(frozen=True)
@@ -72,41 +85,65 @@ class CacheTraffic:
         self.programs = (*order, GROUP) if self.grouped else order
         """The loops over programs, outermost first: along the grouped axis one over groups and, innermost, `GROUP`."""
         self.touches = [
-            (number, step, step.touch)
+            (number, step, touch, region)
             for number, loop in enumerate(at.loops)
-            for step in loop.steps
-            if step.touch is not None and (on_chip_counts or not at.is_on_chip(step.touch))
+            for (step, touch), region in zip(loop.touches, at.regions.of(loop), strict=True)
+            if on_chip_counts or not at.is_on_chip(touch)
         ]
         self._footprints: dict[tuple[int | None, frozenset[str]], Numbers] = {}
-        self._elements_of: dict[tuple[Axes, tuple[bool, ...], str | None], Numbers] = {}
         self._repeats: dict[_Key, _Repeat] = {}
         self._grown: dict[tuple[Axes, bool, frozenset[str]], Numbers] = {}
         self._moved: dict[int, Table] = {}
-        self._region_of: dict[str, dict[tuple[Sum | None, ...], int]] = {}
 
-    def distinct(self, without: Collection[str] = ()) -> Numbers:
+    @cached_property
+    def _alike(self) -> tuple[list[_Row], NDArray[np.int64]]:
+        """Touches of one loop that move the same bytes, whatever they take, as one row; and the row of every touch."""
+        row_of: dict[Any, int] = {}
+        rows: list[_Row] = []
+        places: list[int] = []
+        met: set[tuple[Region, bool]] = set()
+        for number, step, touch, region in self.touches:
+            was_met = (region, touch.writes) in met or (touch.home is not None and (region, True) in met)
+            met.add((region, touch.writes))
+            key = (
+                number, was_met, step.axes, step.ranges, touch.axes, touch.home, touch.scattered, touch.element_bytes,
+                touch.run, touch.spread, touch.alignment, touch.place in self.at.choices.packs,
+            )  # fmt: skip
+            if key not in row_of:
+                row_of[key] = len(rows)
+                rows.append(_Row(number, step, touch, was_met))
+            places.append(row_of[key])
+        return rows, np.array(places, np.int64)
+
+    @cached_property
+    def _of_tensors(self) -> dict[Region, float]:
+        """Bytes that are touched of each tensor, each element once."""
+        sizes: dict[Region, float] = {}
+        for _, _, touch, region in self.touches:
+            if touch.home is None:
+                sizes[region] = max(sizes.get(region, 0.0), self._elements(touch) * _width(touch))
+        return sizes
+
+    def distinct(self, without: Collection[str] = ()) -> float:
         """Bytes of all tensors that are touched, each element once, but of those `without`."""
-        sizes: dict[Region, Numbers] = {}
-        for _, _, touch in self.touches:
-            if touch.home is None and touch.place not in without:
-                region = self._region(touch)
-                sizes[region] = np.maximum(sizes.get(region, 0), self._elements(touch) * _width(touch))
-        return sum(sizes.values()) if sizes else 0
+        return sum(size for (place, _), size in self._of_tensors.items() if place not in without)
 
     def written(self, places: Collection[str] | None = None) -> Numbers:
         """Bytes that stores to tensors, or to some of them, write, each element once."""
         sizes = {
-            self._region(t): self._elements(t) * _width(t) for _, _, t in self.touches if t.writes and t.home is None
+            region: self._elements(touch) * _width(touch)
+            for _, _, touch, region in self.touches
+            if touch.writes and touch.home is None
         }
         return sum(size for (place, _), size in sizes.items() if places is None or place in places)
 
     def least(self, line: int) -> Numbers:
         """Bytes that any cache misses at least, read or written: of each region what one of its accesses moves."""
         moved: dict[tuple[Region, bool], Numbers] = {}
-        for number, step, touch in self.touches:
-            if touch.home is None and (self._region(touch), touch.writes) not in moved:
+        for number, step, touch, region in self.touches:
+            if touch.home is None and (region, touch.writes) not in moved:
                 waste = self._waste(touch, self.at.loops[number], step, line)
-                moved[self._region(touch), touch.writes] = self._elements(touch) * touch.element_bytes * waste
+                moved[region, touch.writes] = self._elements(touch) * touch.element_bytes * waste
         return sum(moved.values(), start=0.0)
 
     def missed(self, capacity: Numbers, line: int, users: Numbers = 1, gradual: float = 0.0) -> tuple[Numbers, Numbers]:
@@ -115,27 +152,23 @@ class CacheTraffic:
         `users`: programs that have the cache at once, each with what it touches by itself. `gradual`: what takes this
         part less than the capacity is found again wholly, what takes this part more not at all, and between them some.
         """
-        moved = self._missed(capacity, line, users, gradual)
+        return self.read_and_written(self.missed_by_touch(capacity, line, users, gradual))
+
+    def read_and_written(self, moved: Table) -> tuple[Numbers, Numbers]:
+        """The bytes of all touches that read, and of all that write."""
         return _added(moved[~self._tables.writes]), _added(moved[self._tables.writes])
 
-    def missed_by_touch(
-        self, capacity: Numbers, line: int, users: Numbers = 1, gradual: float = 0.0
-    ) -> Iterator[tuple[LoopAccess, Numbers]]:
-        """What `missed` adds up: the bytes of each touch."""
-        yield from zip(
-            (touch for _, _, touch in self.touches), self._missed(capacity, line, users, gradual), strict=True
-        )
+    def by_step(self, moved: Table) -> dict[tuple[int, int], Numbers]:
+        """The bytes of each touch, by the number of its loop and its step's identity."""
+        return {(number, id(step)): row for (number, step, *_), row in zip(self.touches, moved, strict=True)}
 
-    def missed_by_step(self, capacity: Numbers, line: int, gradual: float) -> dict[tuple[int, int], Numbers]:
-        """The bytes that each touch moves from beyond a cache, by the number of its loop and its step's identity."""
-        rows = self._missed(capacity, line, 1, gradual)
-        return {(number, id(step)): row for (number, step, _), row in zip(self.touches, rows, strict=True)}
-
-    def _missed(self, capacity: Numbers, line: int, users: Numbers, gradual: float) -> Table:
-        """Bytes of every touch, a row each."""
+    def missed_by_touch(self, capacity: Numbers, line: int, users: Numbers = 1, gradual: float = 0.0) -> Table:
+        """What `missed` adds up: the bytes of every touch, a row each."""
+        if not self.touches:
+            return np.empty((0, *self.at.shape))
         tables = self._tables
         taken = tables.taken * np.where(tables.alone, users, 1)
-        lost = _beyond(taken, capacity, gradual)
+        lost = part_lost(taken, capacity, gradual)
         if gradual and tables.scattered.any():  # in no order: what is there is found, whatever came before
             found = np.minimum(lost, np.maximum(0, 1 - capacity / np.maximum(1, taken)))
             lost = np.where(tables.scattered, found, lost)
@@ -148,21 +181,22 @@ class CacheTraffic:
         if tables.met.any():
             program = self._footprint(None, self._inside_programs) * users <= capacity
             moved[tables.met] = np.where(program, 0, moved[tables.met])
-        return moved
+        return moved[self._alike[1]]
 
     def _moved_once(self, line: int) -> Table:
-        """The bytes that every touch moves without repetition, a row each: the same for all caches."""
+        """The bytes that touches move without repetition: the same for all caches."""
         if line not in self._moved:
             self._moved[line] = self._stacked([
-                self._elements(touch) * touch.element_bytes * self._waste(touch, self.at.loops[number], step, line)
-                for number, step, touch in self.touches
+                self._elements(row.touch) * row.touch.element_bytes
+                * self._waste(row.touch, self.at.loops[row.number], row.step, line)
+                for row in self._alike[0]
             ])  # fmt: skip
         return self._moved[line]
 
     @cached_property
     def _parts(self) -> Table:
-        """The part of its chunks that every touch is executed in, a row each."""
-        return self._stacked([self._part(self.at.loops[number], step) for number, step, _ in self.touches])
+        """The part of its chunks that touches are executed in."""
+        return self._stacked([self._part(self.at.loops[row.number], row.step) for row in self._alike[0]])
 
     def _part(self, loop: Loop, step: LoopStep) -> Numbers:
         visited = self.at.within(loop).visited
@@ -179,21 +213,11 @@ class CacheTraffic:
         """The loops that repeat touches, as tables."""
         row_of: dict[tuple[_Key, bool], int] = {}
         turns: dict[int, tuple[list[int], list[int]]] = {}
-        met: set[tuple[Region, bool]] = set()
-        again: list[bool] = []
-        known: dict[Any, list[_Key]] = {}
-        for place, (number, step, touch) in enumerate(self.touches):
-            alike = number, touch.axes, touch.home, touch.scattered, step.axes, step.ranges
-            if alike not in known:
-                known[alike] = self._repeats_of(number, step, touch)
-            for turn, key in enumerate(known[alike]):
+        for place, row in enumerate(self._alike[0]):
+            for turn, key in enumerate(self._repeats_of(row.number, row.step, row.touch)):
                 touches, repeats = turns.setdefault(turn, ([], []))
                 touches.append(place)
-                repeats.append(row_of.setdefault((key, touch.scattered), len(row_of)))
-            region = self._region(touch)
-            was_met = (region, touch.writes) in met or (touch.home is not None and (region, True) in met)
-            again.append(was_met)
-            met.add((region, touch.writes))
+                repeats.append(row_of.setdefault((key, row.touch.scattered), len(row_of)))
         found = [self._repeats[key] for key, _ in row_of]
         beside = (-1, *(1 for _ in self.at.shape))
         return _Tables(
@@ -201,18 +225,9 @@ class CacheTraffic:
             np.array([repeat.alone for repeat in found], bool).reshape(beside),
             np.array([scattered for _, scattered in row_of], bool).reshape(beside),
             [(np.array(touches), np.array(repeats)) for touches, repeats in turns.values()],
-            np.array(again, bool), np.array([touch.writes for _, _, touch in self.touches], bool),
+            np.array([row.met for row in self._alike[0]], bool),
+            np.array([touch.writes for _, _, touch, _ in self.touches], bool),
         )  # fmt: skip
-
-    def _region(self, touch: LoopAccess) -> Region:
-        """The tensor or home, and the number of the part of it that a touch takes elements of."""
-        if not touch.index:
-            return touch.place, 0
-        if touch.place not in self._region_of:
-            indices = [each.index for _, _, each in self.touches if each.place == touch.place and each.index]
-            several = len(dict.fromkeys(indices)) > 1
-            self._region_of[touch.place] = regions(indices, self.at.extents, self.at.sizes_of_call) if several else {}
-        return touch.place, self._region_of[touch.place].get(touch.index, 0)
 
     def _axes(self, touch: LoopAccess) -> Axes:
         """The axes that decide which elements are touched; a home is the same memory in every program."""
@@ -220,9 +235,9 @@ class CacheTraffic:
         return touch.axes if touch.home is None else tuple(axis for axis in touch.axes if axis not in order)
 
     def _elements(self, touch: LoopAccess) -> Numbers:
-        own = self.at.choices.order if touch.home is not None else ()
-        sizes = (self.at.size(axis) if axis in own else max(1, self.at.extents.get(axis, 1)) for axis in touch.axes)
-        return prod(sizes, start=1.0)
+        return self._taken(
+            touch.axes, tuple(touch.home is None or axis not in self.at.choices.order for axis in touch.axes)
+        )
 
     def _repeats_of(self, number: int, step: LoopStep, touch: LoopAccess) -> list[_Key]:
         """The loops that repeat a touch, by all axes that each of their trips goes through."""
@@ -261,24 +276,23 @@ class CacheTraffic:
         """Bytes touched in a loop, or in all loops, while some axes are gone through."""
         found = self._footprints.get((number, inner))
         if found is None:
-            places: dict[Region, Numbers] = {}
-            for place, axes, homed, width in self._touched.get(number, ()):
-                taken = self._gone_through(axes, homed, inner) * width
-                before = places.get(place)
-                places[place] = taken if before is None else np.maximum(before, taken)
-            found = self._footprints[number, inner] = sum(places.values()) if places else 0
+            found = 0
+            for touched, regions in self._touched.get(number, {}).items():
+                taken = (self._gone_through(axes, homed, inner) * width for axes, homed, width in touched)
+                found = found + regions * reduce(np.maximum, taken)
+            self._footprints[number, inner] = found
         return found
 
     @cached_property
-    def _touched(self) -> dict[int | None, dict[tuple[Region, Axes, bool, float], None]]:
-        """What the touches of each loop, and of all loops (None), have in common where footprints are the same: region,
-        axes, whether it is a home, and bytes of an element, of all copies."""
-        found: dict[int | None, dict[tuple[Region, Axes, bool, float], None]] = {}
-        for number, _, touch in self.touches:
+    def _touched(self) -> dict[int | None, Counter[tuple[_Touched, ...]]]:
+        """What is touched of a region in each loop, and in all loops (None), and of how many regions the same is."""
+        found: dict[int | None, dict[Region, dict[_Touched, None]]] = {None: {}}
+        for number, _, touch, region in self.touches:
             width = _width(touch) * (2 if touch.place in self.at.choices.copies else 1)
-            each = self._region(touch), touch.axes, touch.home is not None, width
-            found.setdefault(number, {})[each] = found.setdefault(None, {})[each] = None
-        return found
+            each = touch.axes, touch.home is not None, width
+            for where in (number, None):
+                found.setdefault(where, {}).setdefault(region, {})[each] = None
+        return {where: Counter(map(tuple, regions.values())) for where, regions in found.items()}
 
     def _gone_through(self, axes: Axes, homed: bool, inner: frozenset[str]) -> Numbers:
         """Elements that a touch of these axes takes while some axes are gone through."""
@@ -288,7 +302,14 @@ class CacheTraffic:
         programs = self.at.choices.order if homed else ()
         group = self.grouped if GROUP in inner and self.grouped not in inner else None
         grows = tuple((axis in inner or axis == group) and axis not in programs for axis in axes)
-        found = self._elements_of.get((axes, grows, group))
+        found = self._grown[key] = self._taken(axes, grows, group)
+        return found
+
+    def _taken(self, axes: Axes, grows: tuple[bool, ...], group: str | None = None) -> Numbers:
+        """Elements of all positions of the axes that grow, of the programs of a group along one of them, and of one
+        step along the others."""
+        known, alike = self.at.terms.elements, (axes, grows, group, self.swizzle)
+        found = known.get(alike)
         if found is None:
             found = 1.0
             for axis, grown in zip(axes, grows, strict=True):
@@ -297,8 +318,7 @@ class CacheTraffic:
                     extent = max(1, self.at.extents.get(axis, 1))
                     size = extent if axis != group else np.minimum(extent, self.swizzle * size)
                 found = found * size
-            self._elements_of[axes, grows, group] = found
-        self._grown[key] = found
+            known[alike] = found
         return found
 
     def _waste(self, touch: LoopAccess, loop: Loop, step: LoopStep, line: int) -> Numbers:
@@ -328,23 +348,12 @@ def _added(rows: Table) -> Numbers:
     return np.add.accumulate(rows, axis=0)[-1] if len(rows) else 0.0
 
 
-def _beyond(taken: Numbers, capacity: Numbers, gradual: float) -> Numbers:
+def part_lost(taken: Numbers, capacity: Numbers, gradual: float) -> Numbers:
     """The part of what is touched again that a cache has lost meanwhile."""
     if not gradual:
         return np.where(taken <= capacity, 0.0, 1.0)
     least = capacity * (1 - gradual)
     return clipped((taken - least) / np.maximum(1, 2 * gradual * capacity), 0, 1)
-
-
-def executed(loop: Loop, step: LoopStep) -> Axes:
-    """The chunk loops that a step runs in: down to the innermost of its own."""
-    return _down_to(loop.axes, step.axes)
-
-
-@lru_cache(maxsize=4096)
-def _down_to(loops: Axes, axes: Axes) -> Axes:
-    depth = max((loops.index(axis) + 1 for axis in axes if axis in loops), default=0)
-    return loops[:depth]
 
 
 @lru_cache(maxsize=4096)

@@ -41,13 +41,15 @@ from .structure import (
     YieldOp,
 )
 from .types import BufferType, MemoryType, ScratchType, SpilledType, TensorArgumentType
+from .words import WordDotOp, WordsOp
 
 __all__ = [
     "REDUCTIONS", "VK", "AccessOp", "AssertOp", "AxesAttr", "BarrierOp", "BelowOp", "BoundaryOp",
     "BroadcastOp", "BufferOp", "BufferType", "DotOp", "GatherOp", "Index", "IndexAttr", "KernelOp", "LaunchOp",
     "LoadOp", "MappedOp", "MaxOp", "MaxUIOp", "MemoryType", "MinOp", "MinUIOp", "PhaseOp", "PositionOp", "PrintOp",
     "ProductOp", "RangeOp", "ReductionOp", "ReloadOp", "ScaleOp", "ScanOp", "ScatterOp", "ScratchOp", "ScratchType",
-    "SizeOp", "SpillOp", "SpilledType", "StoreOp", "SumOp", "TensorArgumentType", "TileOp", "WholeOp", "YieldOp",
+    "SizeOp", "SpillOp", "SpilledType", "StoreOp", "SumOp", "TensorArgumentType", "TileOp", "WholeOp",
+    "WordDotOp", "WordsOp", "YieldOp",
     "axes_of", "context", "element_of", "sizes_of", "tile_type",
 ]  # fmt: skip
 
@@ -58,7 +60,7 @@ VK = Dialect(
         ScratchOp, BufferOp, BarrierOp, SpillOp, ReloadOp,
         LoadOp, GatherOp, StoreOp, ScatterOp,
         BroadcastOp, PositionOp, BelowOp, SumOp, ProductOp, MaxOp, MinOp, MaxUIOp, MinUIOp, ScanOp, DotOp, ScaleOp,
-        PrintOp, AssertOp,
+        WordsOp, WordDotOp, PrintOp, AssertOp,
     ],
     [AxesAttr, IndexAttr, TensorArgumentType, ScratchType, BufferType, SpilledType],
 )  # fmt: skip

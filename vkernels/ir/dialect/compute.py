@@ -29,9 +29,27 @@ from .attributes import axes_of, element_of, size_text, sizes_of, tile_type
 from .types import SpilledType
 
 
-def _verify_axis(axis: StringAttr, tile: SSAValue, what: str) -> None:
+def verify_axis(axis: StringAttr, tile: SSAValue, what: str) -> None:
+    """Raise `VerifyException` where a tile lacks an axis."""
     if axis.data not in axes_of(tile):
         raise VerifyException(f"axis {axis.data} is not one of {what}: {listed(axes_of(tile))}")
+
+
+def verify_contraction(left: SSAValue, right: SSAValue, sum: SSAValue, axis: StringAttr) -> None:
+    """Raise `VerifyException` where operands lack the contracted axis or disagree on sizes, or the sum's axes are
+    not all the others."""
+    verify_axis(axis, left, "the left operand's")
+    verify_axis(axis, right, "the right operand's")
+    sizes, others = sizes_of(left), sizes_of(right)
+    for shared in sizes.keys() & others.keys():
+        if sizes[shared] != others[shared]:
+            shown, other = size_text(sizes[shared]), size_text(others[shared])
+            raise VerifyException(f"axis {shared} has size {shown} left and {other} right")
+    sizes.update(others)
+    del sizes[axis.data]
+    if sizes_of(sum) != sizes:
+        expected = ", ".join(f"{axis} of {size_text(size)}" for axis, size in sizes.items()) or "none"
+        raise VerifyException(f"the sum is {sum.type}, expected axes {expected}")
 
 
 def verify_unsigned(what: str, kind: str, tile: SSAValue) -> None:
@@ -144,7 +162,7 @@ class ReductionOp(PureOp):
         super().__init__(operands=[tile], properties={"axis": StringAttr(axis)}, result_types=[result])
 
     def verify_(self) -> None:
-        _verify_axis(self.axis, self.tile, "the tile's")
+        verify_axis(self.axis, self.tile, "the tile's")
         verify_unsigned(self.name, self.name, self.tile)
         expected = _reduced(self.tile, self.axis.data)
         if self.result.type != expected:
@@ -223,7 +241,7 @@ class ScanOp(PureOp):
         if self.kind.data not in self.KINDS:
             raise VerifyException(f'scan "{self.kind.data}" is not one of {listed(self.KINDS)}')
         verify_unsigned(f"scan {self.kind.data}", self.kind.data, self.tile)
-        _verify_axis(self.axis, self.tile, "the tile's")
+        verify_axis(self.axis, self.tile, "the tile's")
 
 
 @irdl_op_definition
@@ -261,24 +279,10 @@ class DotOp(PureOp):
     def verify_(self) -> None:
         if self.precision.data not in self.PRECISIONS:
             raise VerifyException(f'precision "{self.precision.data}" is not one of {listed(self.PRECISIONS)}')
-        _verify_axis(self.axis, self.left, "the left operand's")
-        _verify_axis(self.axis, self.right, "the right operand's")
         elements = [element_of(value) for value in (self.left, self.right, self.sum)]
         if elements.count(elements[0]) != 3:
             raise VerifyException(f"elements are {listed([str(e) for e in elements])}, expected one type")
-        self._verify_sizes()
-
-    def _verify_sizes(self) -> None:
-        sizes, right = sizes_of(self.left), sizes_of(self.right)
-        for axis in sizes.keys() & right.keys():
-            if sizes[axis] != right[axis]:
-                shown, other = size_text(sizes[axis]), size_text(right[axis])
-                raise VerifyException(f"axis {axis} has size {shown} left and {other} right")
-        sizes.update(right)
-        del sizes[self.axis.data]
-        if sizes_of(self.sum) != sizes:
-            expected = ", ".join(f"{axis} of {size_text(size)}" for axis, size in sizes.items()) or "none"
-            raise VerifyException(f"the sum is {self.sum.type}, expected axes {expected}")
+        verify_contraction(self.left, self.right, self.sum, self.axis)
 
 
 @irdl_op_definition

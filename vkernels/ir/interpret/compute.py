@@ -29,6 +29,7 @@ from ..dialect.combining import kind_of
 from .elementwise import elementwise
 from .numbers import Array, dtype_of, is_float, round_significand, rounded, signed, unsigned, wrapped
 from .state import Handler, TileInterpreter, align
+from .words import WORD_HANDLERS
 
 _COMBINE: dict[str, np.ufunc] = {
     "sum": np.add,
@@ -149,4 +150,5 @@ COMPUTE_HANDLERS: dict[type[Operation], Handler] = {
     DotOp: _dot,
     PrintOp: _print,
     AssertOp: _assert,
+    **WORD_HANDLERS,
 }

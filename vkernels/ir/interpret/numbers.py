@@ -133,6 +133,17 @@ def round_to_odd(array: Array, dtype: type[np.floating[Any]]) -> Array:
     return _odd(nearest, np.asarray(array - nearest.astype(array.dtype)))
 
 
+def round_sum(single: Array, number: Array) -> Array:
+    """The sum of an f32 and an f64, rounded to f32 once."""
+    wide = single.astype(np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        total = wide + number
+        part = total - wide
+        rest = (wide - (total - part)) + (number - part)
+        rest = np.where(np.isfinite(rest), rest, 0)
+        return np.asarray(_odd(total, rest).astype(np.float32))
+
+
 def _odd(nearest: Array, rest: Array) -> Array:
     """`nearest + rest`, of which `nearest` is the rounding, rounded to odd."""
     bits_type, _ = _SIGNIFICAND[nearest.dtype]

@@ -37,9 +37,9 @@ def bottom_plan(space: PlanSearchSpace) -> tuple[Plan, PlanBatch]:
 
 
 REFINED_AT_ONCE = 64
-"""Plans that are refined: they are modelled again with all that bounds their registers."""
+"""Plans that are looked at together: of the best of these, fewer programs at once are tried."""
 FIRST_CANDIDATES = 8
-"""The best plans on a CPU, of which one nearly always fits: more than these are only looked for where none does."""
+"""The best plans, of which one nearly always fits: more than these are only looked for where none does."""
 MAX_REJECTED = 16
 """Rejected plans that are reported."""
 TRIED_WITH_FEWER = 4
@@ -128,14 +128,13 @@ def plans_down(
 def candidates_of(space: PlanSearchSpace) -> Iterator[RefinedCandidate]:
     """The best plans of all families. Most callers take the first: others need more families modelled."""
     given = 0
-    # On a GPU refining changes the order of plans, so that all that are refined at once have to be there.
-    for wanted in (*([FIRST_CANDIDATES] if space.limits.warp == 1 else []), REFINED_AT_ONCE, None):
+    for wanted in (FIRST_CANDIDATES, REFINED_AT_ONCE, None):
         families = find_families(space, wanted)
         for candidate in islice(refine_top_candidates(space, families, wanted), given, None):
             yield candidate
             given += 1
-        if wanted is None or sum(len(family.best) for family in families) < wanted:
-            return  # no family was left out
+        if not families:
+            return  # nothing fits
 
 
 def choose_bottom(
@@ -208,7 +207,7 @@ class RefinedCandidate:
 def refine_top_candidates(
     space: PlanSearchSpace, families: Sequence[PlanFamily], wanted: int | None = None
 ) -> Iterator[RefinedCandidate]:
-    """The best plans of all families, by their time as modelled with all that bounds their registers.
+    """The best plans of all families, and with fewer programs at once where that wins.
 
     `wanted`: only so many of them, and what is as good; at most `REFINED_AT_ONCE`.
     """
@@ -220,27 +219,9 @@ def refine_top_candidates(
         last = rows[wanted - 1][0]
         rows = [row for row in rows[:REFINED_AT_ONCE] if row[0] <= last]
     for start in range(0, len(rows), REFINED_AT_ONCE):
-        of_families: dict[int, list[int]] = {}
-        for _, number, row in rows[start : start + REFINED_AT_ONCE]:
-            of_families.setdefault(number, []).append(row)
-        refined = [
-            each for number, some in of_families.items() for each in _refined(space, families[number], sorted(some))
-        ]
-        refined.sort(key=lambda each: each.weight)
-        fewer = [found for each in refined[:TRIED_WITH_FEWER] if (found := _with_fewer(each)) is not None]
-        yield from sorted([*fewer, *refined], key=lambda each: each.weight)
-
-
-def _refined(space: PlanSearchSpace, family: PlanFamily, rows: Sequence[int]) -> list[RefinedCandidate]:
-    """Some plans of a family, modelled with all that bounds their registers."""
-    limits, batch = space.limits, family.batch
-    if limits.warp > 1:
-        taken, most = family.taken.rows(rows), batch.among(True, most_registers(batch, limits))[rows]
-        if np.any(np.minimum(taken.registers, most) != np.minimum(taken.registers, limits.registers)):
-            some = np.isin(np.arange(len(family.seconds)), rows)
-            family = modelled(space, family.choices, batch.only(some), taken, most)
-            rows = range(len(rows))
-    return [RefinedCandidate(space, family, row) for row in rows]
+        some = [RefinedCandidate(space, families[number], row) for _, number, row in rows[start:][:REFINED_AT_ONCE]]
+        fewer = [found for each in some[:TRIED_WITH_FEWER] if (found := _with_fewer(each)) is not None]
+        yield from sorted([*fewer, *some], key=lambda each: each.weight)
 
 
 def _with_fewer(candidate: RefinedCandidate) -> RefinedCandidate | None:

@@ -14,7 +14,7 @@ from .decisions.decision import Alternatives
 from .decisions.decisions import neighbours, starting_choices, things_to_decide
 from .decisions.homes import in_memory
 from .decisions.launches import one_more_launch
-from .plan_families import PlanFamily, family_of, pinned_move
+from .plan_families import FamilyOutline, PlanFamily, family_of, outline_of, pinned_move
 from .space import PlanSearchSpace
 
 SEARCH_ROUNDS = 4
@@ -26,14 +26,36 @@ BETTER = 0.999
 WORTH_GOING_ON = 1.2
 """A second climb goes on if its first round ends within this many times the best of the first one."""
 WORTH_CLIMBING = 2.5
-"""A second climb begins if its start takes at most this many times as long."""
+"""A second climb begins if its start takes at most this many times as long as what the first one found, or little more
+(`CLOSE`) than what that one started from: decisions may win as much again."""
 CLOSE = 1.25
-"""Of those that hold as many axes, the families of which more axes are held: those that take at most this many times
-as long as the best."""
+"""Families that are little worse: they take at most this many times as long. Of those that hold as many axes, more axes
+are held of these."""
 WORTH_HOLDING = 4.0
 """More axes are held if those before do not take more than this many times as long as others with other lanes."""
 WORTH_CUTTING = 0.75
 """Part of what the whole kernel holds that a launch has to do with, for it to be one of its own."""
+
+
+@dataclass
+class _Held:
+    """Families that hold whole axes, of those that were looked at so far.
+
+    `least`: seconds of the best by the number of axes. `online`: seconds of all by the number of axes along which they
+    go online.
+    """
+
+    least: dict[int, float] = field(default_factory=dict)
+    online: dict[int, dict[StructuralChoices, float]] = field(default_factory=dict)
+
+    def add(self, number: int, family: PlanFamily) -> None:
+        self.least[number] = min(self.least.get(number, math.inf), family.least)
+        self.online.setdefault(len(family.choices.online), {})[family.choices] = family.least
+
+    def second_best(self, choices: StructuralChoices) -> float:
+        """Seconds beyond which a family is not one of the best two of its kind."""
+        seconds = sorted(self.online.get(len(choices.online), {}).values())
+        return seconds[1] if len(seconds) > 1 else math.inf
 
 
 @dataclass
@@ -47,26 +69,40 @@ class _Search:
     space: PlanSearchSpace
     wanted: int | None
     found: dict[StructuralChoices, PlanFamily | None] = field(default_factory=dict)
+    _outlines: dict[StructuralChoices, FamilyOutline | None] = field(default_factory=dict)
     _looked: dict[StructuralChoices, float] = field(default_factory=dict)
     _best: list[float] = field(default_factory=list)
     _rough: set[StructuralChoices] = field(default_factory=set)
 
     def look(self, choices: StructuralChoices, beside: float = 0.0, is_rough: bool = False) -> PlanFamily | None:
         """The family of some choices; None where there is none, or none that takes less than `beside` seconds nor has
-        a plan of interest. `is_rough`: some of its plans may be left out."""
+        a plan of interest. `is_rough`: some of its plans may be left out, and all that take longer than `beside`."""
         choices = pinned_move(self.space, choices)
-        within = self._within(beside)
+        outline = self._outline(choices)
+        if outline is None:
+            return None
+        within = beside if is_rough and self.wanted is not None else self._within(beside)
         if choices in self._rough and not is_rough:
             self._rough.remove(choices)
             del self.found[choices]
         if choices not in self.found or (self.found[choices] is None and within > self._looked[choices]):
-            family = self.found[choices] = family_of(self.space, choices, within, is_rough)
+            family = self.found[choices] = family_of(self.space, outline, within, is_rough)
             if is_rough:
                 self._rough.add(choices)
             self._looked[choices] = within
             if family is not None and self.wanted is not None and not is_rough:
                 self._best = sorted([*self._best, *family.seconds[family.best].tolist()])[: self.wanted]
         return self.found[choices]
+
+    def _outline(self, choices: StructuralChoices) -> FamilyOutline | None:
+        if choices not in self._outlines:
+            self._outlines[choices] = outline_of(self.space, choices)
+        return self._outlines[choices]
+
+    def at_least(self, choices: StructuralChoices) -> float:
+        """Seconds that no plan of a family takes less than; infinite where none fits."""
+        outline = self._outline(pinned_move(self.space, choices))
+        return math.inf if outline is None else outline.shortest
 
     def _within(self, beside: float) -> float:
         """Seconds beyond which a plan is of no interest."""
@@ -77,7 +113,7 @@ class _Search:
     def fastest(self, every_choice: Iterable[StructuralChoices], beside: float = math.inf) -> PlanFamily | None:
         """The family of the least time among some choices; None if none takes less than `beside` seconds."""
         best: PlanFamily | None = None
-        for choices in every_choice:
+        for choices in sorted(every_choice, key=self.at_least):
             family = self.look(choices, beside)
             if family is not None and (best is None or family.least < best.least):
                 best, beside = family, min(beside, family.least)
@@ -86,37 +122,48 @@ class _Search:
     # Which axes are held at once
 
     def starts(self) -> list[PlanFamily]:
-        """The best two families of those that hold whole axes and are plain otherwise; and of those that go online,
-        where others do not, the best."""
+        """The best two families of those that hold whole axes and are plain otherwise, and the best with other lanes;
+        and of those that go online, where others do not, the best."""
         kinds: dict[StructuralChoices, list[StructuralChoices]] = {}
         for choices in starting_choices(self.space):
             kinds.setdefault(replace(choices, held=frozenset()), []).append(choices)
-        least: dict[int, float] = {}
-        found = [family for every_choice in kinds.values() for family in self._holding_more(every_choice, least)]
+        held = _Held()
+        found = [family for every_choice in kinds.values() for family in self._holding_more(every_choice, held)]
         ranked = sorted({id(family): family for family in found}.values(), key=lambda family: family.least)
         plain = min((len(family.choices.online) for family in ranked), default=0)
         online = [family for family in ranked if len(family.choices.online) > plain]
-        return [family for family in ranked if family not in online][:2] + online[:1]
+        best = [family for family in ranked if family not in online]
+        lanes = {family.choices.lanes for family in best[:2]}
+        others = [family for family in best[2:] if family.choices.lanes not in lanes]
+        return best[:2] + others[:1] + online[:1]
 
-    def _holding_more(self, every_choice: Iterable[StructuralChoices], least: dict[int, float]) -> Iterator[PlanFamily]:
-        """Families that hold one whole axis more at each step: one with which they take little. `least`: seconds of
-        the best so far by the number of axes."""
+    def _holding_more(self, every_choice: Iterable[StructuralChoices], so_far: _Held) -> Iterator[PlanFamily]:
+        """Families that hold one whole axis more at each step: one with which they take little. Families that take too
+        long for that, and are not among the best, are left out."""
         close: list[PlanFamily] = []
         unfit: list[frozenset[str]] = []
         for number, some in groupby(sorted(every_choice, key=lambda each: len(each.held)), lambda each: len(each.held)):
             able = [each for each in some if not any(held <= each.held for held in unfit)]
             if close:
                 able = [each for each in able if any(family.choices.held <= each.held for family in close)]
-            families = {each.held: self.look(each, math.inf, is_rough=True) for each in able}
-            unfit += [held for held, family in families.items() if family is None]
-            fitting = [family for family in families.values() if family is not None]
+            most = WORTH_HOLDING * so_far.least.get(number, math.inf)
+            best = math.inf
+            fitting: list[PlanFamily] = []
+            for each in sorted(able, key=self.at_least):
+                within = max(min(most, CLOSE * best), so_far.second_best(each))
+                family = self.look(each, within, is_rough=True)
+                if family is not None:
+                    best = min(best, family.least)
+                    fitting.append(family)
+                    so_far.add(number, family)
+                elif within == math.inf or self.at_least(each) == math.inf:
+                    unfit.append(each.held)
             yield from fitting
             if fitting:
-                best = min(family.least for family in fitting)
                 close = [family for family in fitting if family.least <= CLOSE * best]
-                least[number] = min(least.get(number, math.inf), best)
-                if best > WORTH_HOLDING * least[number]:
-                    break
+            shortest = min((self.at_least(each) for each in able if each.held not in unfit), default=0.0)
+            if (best if fitting else shortest) > WORTH_HOLDING * so_far.least.get(number, math.inf):
+                break
 
     # One decision after another
 
@@ -127,8 +174,10 @@ class _Search:
         for _ in range(SEARCH_ROUNDS):
             before, promising = best, list[Alternatives]()
             for decision in to_decide:
-                found = self.fastest(decision(best.choices), best.least)
-                if found is None or found.least <= WORTH_AGAIN * best.least:
+                alternatives = list(decision(best.choices))
+                found = self.fastest(alternatives, best.least)
+                least = min(map(self.at_least, alternatives), default=math.inf) if found is None else found.least
+                if least <= WORTH_AGAIN * best.least or least == math.inf:
                     promising.append(decision)
                 if found is not None and found.least < BETTER * best.least:
                     best = found
@@ -157,10 +206,12 @@ def find_families(space: PlanSearchSpace, wanted: int | None = None) -> list[Pla
     """
     search = _Search(space, wanted)
     best: PlanFamily | None = None
+    first = math.inf
     for rough in search.starts():
         start = search.look(rough.choices, rough.least) or rough
-        if best is not None and start.least > WORTH_CLIMBING * best.least:
+        if best is not None and start.least > max(WORTH_CLIMBING * best.least, CLOSE * first):
             continue
+        first = min(first, start.least)
         found = search.climb(start, math.inf if best is None else best.least)
         best = found if best is None or found.least < best.least else best
     if best is not None:
@@ -200,7 +251,8 @@ def enumerate_families(space: PlanSearchSpace) -> Iterator[tuple[StructuralChoic
         for choices in _neighbours(space, heappop(waiting)[2]):
             if choices not in seen:
                 seen.add(choices)
-                family = family_of(space, choices)
+                outline = outline_of(space, choices)
+                family = None if outline is None else family_of(space, outline)
                 yield choices, family
                 if family is not None:
                     number += 1

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass, replace
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from ..analysis.needs import Columns, NeedsDevice, NeedsUse
 from ..cost_model.plan_batch import Numbers, PlanBatch
@@ -33,10 +38,39 @@ def why_not(use: NeedsUse, limits: Limits, registers: float) -> str | None:
 
 
 def columns_of(space: PlanSearchSpace, at: PlanBatch, phases: tuple[str, ...] | None = None) -> Columns:
-    """What the plans of a batch take on a GPU; in some phases where they are named, else in all."""
+    """What the plans of a batch take on a GPU; in some phases where they are named, else in all.
+
+    What was found of these plans under choices that make no difference to it is not computed anew.
+    """
+    whole = at if at.chosen_of is None else at.chosen_of[0]
+    wanted = np.zeros(whole.shape, bool)
+    wanted[... if at.chosen_of is None else at.chosen_of[1]] = True
+    key = "columns", replace(at.choices, **MAKE_NO_DIFFERENCE), phases
+    before: _KnownColumns | None = whole.terms.loops.get(key)
+    if before is not None and not np.any(wanted & ~before.plans):
+        return before.of(wanted)
     given = {"plan.warps": at.warps, "plan.stages": at.stages, f"split.{at.choices.split}": at.shares}
     given |= {f"{kind}.{axis}": size for kind in ("tile", "chunk") for axis, size in at.sizes.items()}
-    return space.needs.columns(at.first(), space.sizes, NeedsDevice.of(space.limits), given, phases)
+    found = space.needs.columns(at.first(), space.sizes, NeedsDevice.of(space.limits), given, phases)
+    whole.terms.loops[key] = _KnownColumns(wanted, found)
+    return found
+
+
+MAKE_NO_DIFFERENCE: Mapping[str, Any] = {"lanes": None, "order": (), "swizzle": 1}
+"""Choices that do not change what a GPU's plans take, and values for them."""
+
+
+@dataclass(frozen=True)
+class _KnownColumns:
+    """What the `plans` of a grid take."""
+
+    plans: NDArray[np.bool_]
+    columns: Columns
+
+    def of(self, wanted: NDArray[np.bool_]) -> Columns:
+        """What some of these plans take."""
+        rows = wanted[self.plans]
+        return Columns(*(np.broadcast_to(column, rows.shape)[rows] for column in astuple(self.columns)))
 
 
 def most_registers(at: PlanBatch, limits: Limits) -> Numbers:

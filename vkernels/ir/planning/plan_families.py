@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ..limits import Limits
 from ..pin import NO_PIN, Pin
 from ..plan import AS_IN_PLANS, Home, StructuralChoices
 from .decisions.decisions import DECISIONS, excludes_split, weight_of
-from .fits import columns_of, which_fit
+from .fits import columns_of, most_registers, which_fit
 from .plan_grid import plan_grid
 from .space import PlanSearchSpace
 
@@ -65,8 +65,6 @@ DECISION_MUST_WIN = 0.01
 """Part of the time that each further decision has to win."""
 ROUNDED = 1 + 1e-9
 """How much longer a plan's least time may be than its time, for want of digits."""
-MANY = 512
-"""Plans of a family from which on their least times are asked for: modelling fewer takes as long."""
 MODELLED_ROUGHLY = 512
 """Plans of a family that are modelled where families are only ranked: those with the shortest least times."""
 
@@ -126,14 +124,27 @@ def modelled(
     return PlanFamily(choices, batch, taken, times, seconds, best.tolist())
 
 
-def family_of(
-    space: PlanSearchSpace, choices: StructuralChoices, within: float = math.inf, is_rough: bool = False
-) -> PlanFamily | None:
-    """A family's plans by modelled time; None where the kernel cannot have it, or nothing fits at first sight.
+@dataclass(frozen=True)
+class FamilyOutline:
+    """The plans of a family before they are modelled: those that may fit, and how long they take at least.
 
-    Plans that take longer than `within` seconds, as they count beside others', may be left out. `is_rough`: so may some
-    that take less than those that are found.
+    `taken`: what they take, where that is known. `least`: seconds, as they count beside others'; infinite where a plan
+    does not fit.
     """
+
+    grid: PlanBatch
+    taken: BatchResources
+    able: Numbers
+    least: Numbers
+
+    @cached_property
+    def shortest(self) -> float:
+        """Seconds that no plan takes less than."""
+        return float(np.min(self.least)) / ROUNDED
+
+
+def outline_of(space: PlanSearchSpace, choices: StructuralChoices) -> FamilyOutline | None:
+    """A family's plans and their least times; None where the kernel cannot have it, or nothing fits at first sight."""
     try:
         grid = plan_grid(space, choices)
     except PlanError:
@@ -143,14 +154,28 @@ def family_of(
     able = True if on_gpu else _which_fit_on_cpu(space, grid, taken.registers)
     if not np.any(able):
         return None
+    least = np.broadcast_to(least_time(grid, space.limits) * _plainness(choices), grid.shape)
+    return FamilyOutline(grid, taken, able, np.where(able, least, np.inf))
+
+
+def family_of(
+    space: PlanSearchSpace, outline: FamilyOutline, within: float = math.inf, is_rough: bool = False
+) -> PlanFamily | None:
+    """A family's plans by modelled time; None where none fits.
+
+    Plans that take longer than `within` seconds, as they count beside others', may be left out. `is_rough`: so may some
+    that take less than those that are found.
+    """
+    grid, taken, able = outline.grid, outline.taken, outline.able
 
     def some(short: Numbers) -> PlanFamily | None:
-        return _on_gpu(space, grid, short) if on_gpu else _fitting(space, grid, taken, able & short, np.inf)
+        if space.limits.warp > 1:
+            return _on_gpu(space, grid, short)
+        return _fitting(space, grid, taken, able & short, np.inf)
 
-    if choices.launches or math.prod(grid.shape) < MANY:  # of several launches no least times are known
-        return some(True)
-    least = np.broadcast_to(least_time(grid, space.limits) * _plainness(choices), grid.shape)
-    return _shortest(some, np.where(able, least, np.inf), within * ROUNDED, is_rough)
+    if outline.shortest > within:
+        return None
+    return _shortest(some, outline.least, within * ROUNDED, is_rough)
 
 
 def _shortest(
@@ -171,9 +196,9 @@ def _on_gpu(space: PlanSearchSpace, grid: PlanBatch, short: Numbers) -> PlanFami
     if not some.shape[0]:
         return None
     taken, fits, wieldy = _resources(space, some)
-    if short is not True and np.any(fits) and not np.any(wieldy):  # others decide whether plans that are not may run
+    if np.any(fits) and not np.any(wieldy) and not np.all(short):  # others decide whether plans that are not may run
         return _on_gpu(space, grid, True)
-    return _fitting(space, some, taken, wieldy if np.any(wieldy) else fits, space.limits.registers)
+    return _fitting(space, some, taken, wieldy if np.any(wieldy) else fits, most_registers(some, space.limits))
 
 
 def _resources(space: PlanSearchSpace, some: PlanBatch) -> tuple[BatchResources, Numbers, Numbers]:
@@ -204,7 +229,7 @@ def _fitting(
         fits = fits & decision.worthwhile(space, some)
     if not np.any(fits):
         return None
-    return modelled(space, some.choices, some.only(fits), taken.among(some, fits), most)
+    return modelled(space, some.choices, some.only(fits), taken.among(some, fits), some.among(fits, most))
 
 
 def _plainness(choices: StructuralChoices) -> float:

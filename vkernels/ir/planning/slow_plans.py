@@ -8,10 +8,9 @@ from math import prod
 
 import numpy as np
 
-from ..cost_model.loops import Loop, LoopAccess, LoopStep
+from ..cost_model.loops import Loop, LoopAccess, LoopStep, executed
 from ..cost_model.plan_batch import PlanBatch
 from ..cost_model.roofline import roofline
-from ..cost_model.traffic import executed
 from ..errors import Error, SourceRange
 from ..locations import place_of
 from ..plan import Plan

@@ -19,6 +19,7 @@ from ..analysis.schedule.find_copies import find_copies
 from ..analysis.schedule.make_schedule import make_schedule
 from ..analysis.schedule.nests import in_order
 from ..cost_model.extents import extents_of
+from ..cost_model.index_sums import Regions, regions_of
 from ..cost_model.item_widths import bytes_of, element_bytes
 from ..cost_model.launches import cut_loops, cuts_of, phases_of_launches
 from ..cost_model.loops import MOST_ALIGNED, Loop
@@ -77,6 +78,11 @@ class PlanSearchSpace:
     def extents(self) -> dict[str, int]:
         """Positions of axes, trips of ranges."""
         return extents_of(self.kernel, self.sizes)
+
+    @cached_property
+    def regions(self) -> Regions:
+        """The parts of tensors that accesses take elements of."""
+        return regions_of(self.kernel, self.extents, self.sizes)
 
     @cached_property
     def tiles(self) -> tuple[str, ...]:
@@ -249,8 +255,8 @@ class PlanSearchSpace:
             self.loops(choices), choices, sizes, self.extents,
             self.needs.splittable.get(choices.split, ()) if choices.split else (),
             shares, warps, stages, resident,
-            phases_of_launches(self.kernel, choices.launches) if choices.launches else (), self.updates, self.sizes,
-            terms=terms,
+            phases_of_launches(self.kernel, choices.launches) if choices.launches else (), self.updates, self.regions,
+            self.sizes, terms=terms,
         )  # fmt: skip
 
     def _as_loops_see(self, choices: StructuralChoices) -> StructuralChoices:

@@ -40,6 +40,8 @@ from ..dialect import (
     SizeOp,
     SpillOp,
     TensorArgumentType,
+    WordDotOp,
+    WordsOp,
     arith,
     element_of,
     sizes_of,
@@ -49,7 +51,8 @@ from ..facts import Facts
 
 _IN_LAUNCH = (
     AccessOp, AssertOp, BarrierOp, BelowOp, BroadcastOp, BufferOp, DotOp, PositionOp, PrintOp, ReductionOp,
-    ReloadOp, ScaleOp, ScanOp, ScratchOp, SpillOp, scf.ForOp, scf.IfOp, scf.WhileOp, scf.YieldOp, scf.ConditionOp,
+    ReloadOp, ScaleOp, ScanOp, ScratchOp, SpillOp, WordDotOp, WordsOp, scf.ForOp, scf.IfOp, scf.WhileOp, scf.YieldOp,
+    scf.ConditionOp,
 )  # fmt: skip
 _FORMATS = (arith.ExtFOp, arith.TruncFOp, arith.ConstantOp, arith.BitcastOp, arith.SelectOp)
 """Operations on f16, bf16 and f8: conversions, and those that only pass values on."""

@@ -100,7 +100,8 @@ def _use(name: str, cached: Moved, uncached: Moved, drawn: float, is_unread: boo
 def _add(found: defaultdict[str, Moved], at: PlanBatch, capacity: float, at_once: float) -> None:
     """Add what a launch moves beyond a cache."""
     traffic = CacheTraffic(at, on_chip_counts=False, resident=at_once)
-    for touch, missed in traffic.missed_by_touch(capacity, MEMORY_SECTOR, users=at_once):
+    missed_by_touch = traffic.missed_by_touch(capacity, MEMORY_SECTOR, users=at_once)
+    for (_, _, touch, _), missed in zip(traffic.touches, missed_by_touch, strict=True):
         moved, size = found[touch.place], float(max(missed.flat) if hasattr(missed, "flat") else missed)
         moved.read += 0.0 if touch.writes else size
         moved.written += size if touch.writes else 0.0

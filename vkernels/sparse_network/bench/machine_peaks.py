@@ -27,7 +27,8 @@ class MachinePeaks:
 
 def measure_peaks(threads: int, seed: int = 0) -> MachinePeaks:
     """Measure on this number of threads, in about a second."""
-    from vkernels.compiler.calibrate_cpu import LOADED_VECTORS, MULTIPLY_ADDS, Measure, buffer, loops
+    from vkernels.compiler.calibrate_cpu import Measure, buffer
+    from vkernels.compiler.calibration_loops import LOADED_VECTORS, MULTIPLY_ADDS, loops
     from vkernels.targets.host_cpu import cpu_limits
 
     limits = cpu_limits()

@@ -176,12 +176,16 @@ def cores(target: Target, number: Fraction, where: str) -> Target:
     wanted = int(number)
     _at_most(wanted, target.multiprocessors, f"{where}: {target.key} has {target.multiprocessors} cores")
     share = Fraction(wanted, target.multiprocessors)
+    rates = scaled(target.rates, compute=share, cache=share)
+    if rates is not None and target.rates is not None and rates.multiprocessor_cache_gb_s is not None:
+        drawn = wanted * rates.multiprocessor_cache_gb_s
+        rates = replace(rates, cache_gb_s=min(drawn, target.rates.cache_gb_s or drawn))
     return replace(
         target,
         multiprocessors=wanted,
         level_2=_sizes(target).block_shared * wanted,
         cache=max(1, int(target.cache * share)),
-        rates=scaled(target.rates, compute=share, cache=share),
+        rates=rates,
     )
 
 

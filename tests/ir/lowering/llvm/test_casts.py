@@ -14,10 +14,12 @@ HALVES = {"f16": torch.float16, "bf16": torch.bfloat16}
 WIDE = {"f32": np.float32, "f64": np.float64}
 
 
-def convert(name: str, source: str, result: str, values: np.ndarray, out: np.ndarray, width: int = 64) -> None:
+def convert(
+    name: str, source: str, result: str, values: np.ndarray, out: np.ndarray, width: int = 64, lanes: str = "j"
+) -> None:  # fmt: skip
     """Run one conversion over a whole array, `width` elements a program and a masked tail."""
     text = f"""
-vk.mapped @convert(%x: !vk.tensor<[N], {source}>, %out: !vk.tensor<[N], {result}>) lanes j
+vk.mapped @convert(%x: !vk.tensor<[N], {source}>, %out: !vk.tensor<[N], {result}>) lanes {lanes}
     {facts({"x": [1], "out": [1]})} {{
   %N = vk.size N
   %c = arith.constant {width} : i64
@@ -45,6 +47,15 @@ def test_every_half_extends_exactly(half: str, wide: str, width: int) -> None:
     np.testing.assert_array_equal(out, expected)
     number = ~np.isnan(expected)
     np.testing.assert_array_equal(np.signbit(out[number]), np.signbit(expected[number]))
+
+
+@pytest.mark.parametrize("half", HALVES)
+@pytest.mark.parametrize("width", [1, 2, 3, 6, 8, 24])
+def test_halves_without_lanes_extend_exactly(half: str, width: int) -> None:
+    bits = guarded(np.arange(0, 1 << 16, 61, dtype=np.uint16).view(np.int16))
+    out = poisoned(bits.shape, np.float32)
+    convert("arith.extf", half, "f32", bits, out, width, lanes="other")
+    np.testing.assert_array_equal(out, torch.from_numpy(bits.copy()).view(HALVES[half]).float().numpy())
 
 
 def near_halves(half: str, wide: str) -> np.ndarray:

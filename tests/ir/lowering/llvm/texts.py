@@ -39,3 +39,32 @@ vk.mapped @test({", ".join(parameters)}, %out: !vk.tensor<[N], {result}>) {lanes
   }}
 }}
 """
+
+
+def matmul_text(element: str, total: str) -> str:
+    """A product of matrices as written, of operands that are extended to the type of the sum."""
+    extend, zero = ("arith.extsi", "0") if element == "i8" else ("arith.extf", "0.0")
+
+    def tile(of: str, axes: str) -> str:
+        return f"tensor<?x?x{of}, #vk.axes<{axes}>>"
+
+    inputs = f"%a: !vk.tensor<[M, K], {element}>, %b: !vk.tensor<[K, N], {element}>"
+    tiles = f"{tile(total, 'i, k')}, {tile(total, 'k, j')}, {tile(total, 'i, j')}"
+    return f"""
+vk.kernel @matmul({inputs}, %out: !vk.tensor<[M, N], {total}>) {{
+  %M = vk.size M
+  vk.tile i < %M
+  %N = vk.size N
+  vk.tile j < %N
+  %K = vk.size K
+  vk.whole k < %K
+  %x = vk.load %a[i, k] : !vk.tensor<[M, K], {element}> -> {tile(element, "i, k")}
+  %y = vk.load %b[k, j] : !vk.tensor<[K, N], {element}> -> {tile(element, "k, j")}
+  %xw = {extend} %x : {tile(element, "i, k")} to {tile(total, "i, k")}
+  %yw = {extend} %y : {tile(element, "k, j")} to {tile(total, "k, j")}
+  %zero = arith.constant {zero} : {total}
+  %init = vk.broadcast %zero : {total} -> {tile(total, "i, j")}
+  %p = vk.dot %xw, %yw, %init along k precision ieee : {tiles}
+  vk.store %p in %out[i, j] : !vk.tensor<[M, N], {total}> <- {tile(total, "i, j")}
+}}
+"""

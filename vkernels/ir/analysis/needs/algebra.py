@@ -338,6 +338,8 @@ def of_arrays(code: CodeType) -> Function:
 
     def of_all(of_numbers: Callable[..., Any], of_two: Callable[..., Any]) -> Callable[..., Any]:
         def found(*values: Any) -> Any:
+            if len(values) == 2 and (type(values[0]) is np.ndarray or type(values[1]) is np.ndarray):
+                return of_two(*values)
             arrays = [value for value in values if type(value) is np.ndarray]
             numbers = [value for value in values if type(value) is not np.ndarray]
             return reduce(of_two, [*arrays, of_numbers(numbers)] if numbers else arrays)

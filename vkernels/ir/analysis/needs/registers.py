@@ -94,13 +94,25 @@ def live_bytes(flow: Flow, spaces: Spaces, phase: PhaseOp) -> tuple[Expr, Expr]:
 
 
 def _worst(spans: list[LiveRange], one_load: bool = False) -> Expr:
-    sums = []
-    for point in sorted({span.first for span in spans}):
-        here = [span for span in spans if span.first <= point <= span.last]
-        loads = [span.bytes for span in here if span.is_load]
-        others = [span.bytes for span in here if not span.is_load]
-        sums.append(total([*others, most(loads)] if one_load else [*others, *loads]))
-    return most(sums)
+    """Bytes at the worst point, but for points at which no more is alive than at another."""
+    alive = [
+        frozenset(n for n, span in enumerate(spans) if span.first <= point <= span.last)
+        for point in sorted({span.first for span in spans})
+    ]
+    largest = [here for here in dict.fromkeys(alive) if not any(here < other for other in alive)]
+    return _worst_of(spans, largest, one_load) if largest else ZERO
+
+
+def _worst_of(spans: list[LiveRange], alive: list[frozenset[int]], one_load: bool) -> Expr:
+    """Bytes at the worst of some points by what is alive there. What is alive at all of them is added once, and what
+    is so at half of them: neighbours have most in common, so that expressions stay short."""
+    shared = frozenset(n for n in frozenset.intersection(*alive) if not (one_load and spans[n].is_load))
+    rest, half = [here - shared for here in alive], len(alive) // 2
+    if half:
+        worst = most([_worst_of(spans, rest[:half], one_load), _worst_of(spans, rest[half:], one_load)])
+    else:
+        worst = most(spans[n].bytes for n in sorted(rest[0]))
+    return total([*(spans[n].bytes for n in sorted(shared)), worst])
 
 
 def _values(state: _Phase) -> Iterable[LiveRange]:

@@ -9,7 +9,7 @@ from typing import overload
 from xdsl.dialects.builtin import AnyFloat, f32, i1
 from xdsl.ir import Attribute, SSAValue
 
-from ...dialect import AccessOp, DotOp, ReloadOp, ScatterOp, SpillOp, StoreOp, axes_of, element_of
+from ...dialect import AccessOp, DotOp, ReloadOp, ScatterOp, SpillOp, StoreOp, WordDotOp, axes_of, element_of
 from ..common import is_half, unsupported
 from .addresses import Address, AddressedAccess
 from .apart import load_apart, store_apart
@@ -150,7 +150,7 @@ def _is_for_dots(state: LlvmState, operation: AccessOp) -> bool:
     """
     tile, lanes = operation.tile, state.lanes.axis
     waiting = {use.operation for use in operation.results[0].uses}
-    if lanes is None or lanes in axes_of(tile) or not all(isinstance(user, DotOp) for user in waiting):
+    if lanes is None or lanes in axes_of(tile) or not all(isinstance(user, DotOp | WordDotOp) for user in waiting):
         return False
     after = operation.next_op
     while waiting and after is not None and not after.regions and not isinstance(after, StoreOp | ScatterOp | SpillOp):

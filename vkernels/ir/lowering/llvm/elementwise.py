@@ -31,7 +31,31 @@ Converter = Callable[[LlvmEmitter, str, Attribute, Attribute, int], str]
 def _lower_conversion(state: LlvmState, operation: Operation) -> None:
     convert = _CONVERSIONS[operation.name]
     source, result = element_of(operation.operands[0]), element_of(operation.results[0])
+    if isinstance(source, Float16Type) and not state.layout(operation.results[0].type).has_lanes:
+        _extend_together(state, operation)
+        return
     state.define_each(operation, lambda o, _, width: convert(state.emit, o[0], source, result, width))
+
+
+MOST_TOGETHER = 8
+"""Elements without lanes that one instruction extends."""
+
+
+def _extend_together(state: LlvmState, operation: Operation) -> None:
+    """f16 elements without lanes, extended as vectors: those along the last axis, which a vector load may give."""
+    emit, tile = state.emit, state.tile(operation.operands[0])
+    result = element_of(operation.results[0])
+    names, row = list(tile.names), (tile.layout.sizes or (1,))[-1]
+    count = min(MOST_TOGETHER, row & -row) if row else 1
+    made: list[str] = []
+    for first in range(0, len(names), count):
+        together = names[first : first + count]
+        if count == 1:
+            made.append(extend(emit, together[0], Float16Type(), result, 1))
+            continue
+        wide = extend(emit, emit.gathered(together, "i16"), Float16Type(), result, count)
+        made += [emit.extract(wide, lane, str(result), count) for lane in range(count)]
+    state.define(operation.results[0], made)
 
 
 def _lower_plain_cast(state: LlvmState, operation: Operation) -> None:
@@ -214,20 +238,8 @@ def _scale(emit: LlvmEmitter, value: str, power: str, element: str, width: int) 
     lanes = 16 // (4 if element == "f32" else 8)
     while lanes < width:
         lanes *= 2
-    value, power = (_widened(emit, one, element, width, lanes) for one in (value, power))
-    result = _call(emit, value, power, element, lanes)
-    if width == 1:
-        return emit.extract(result, 0, element, lanes)
-    return result if width == lanes else emit.shuffle(result, result, list(range(width)), element, lanes)
-
-
-def _widened(emit: LlvmEmitter, value: str, element: str, width: int, lanes: int) -> str:
-    """The value in the first lanes of a vector of `lanes`."""
-    if width == lanes:
-        return value
-    if width == 1:
-        return emit.splat(value, element, lanes)
-    return emit.shuffle(value, value, [*range(width), *([-1] * (lanes - width))], element, width)
+    value, power = (emit.widened(one, element, width, lanes) for one in (value, power))
+    return emit.narrowed(_call(emit, value, power, element, lanes), element, lanes, width)
 
 
 def _call(emit: LlvmEmitter, value: str, power: str, element: str, lanes: int) -> str:

@@ -149,6 +149,15 @@ class LlvmEmitter:
         first = self.pure(f"llvm.insertelement {value}, {poison}[{zero} : i32] : {type_}")
         return self.shuffle(first, poison, [0] * width, element, width)
 
+    def gathered(self, values: Sequence[str], element: str) -> str:
+        """Scalars as the lanes of a vector."""
+        type_ = vector(element, len(values))
+        result = self.pure(f"llvm.mlir.poison : {type_}")
+        for lane, value in enumerate(values):
+            number = self.constant(str(lane), "i32")
+            result = self.pure(f"llvm.insertelement {value}, {result}[{number} : i32] : {type_}")
+        return result
+
     def shuffle(self, a: str, b: str, lanes: Sequence[int], element: str, width: int) -> str:
         """The lanes of `a` and then `b`, each `width` wide, that `lanes` numbers; -1 where any value will do."""
         return self.pure(f"llvm.shufflevector {a}, {b} [{', '.join(map(str, lanes))}] : {vector(element, width)}")
@@ -159,6 +168,20 @@ class LlvmEmitter:
             return value
         number = self.constant(str(lane), "i32")
         return self.pure(f"llvm.extractelement {value}[{number} : i32] : {vector(element, width)}")
+
+    def widened(self, value: str, element: str, width: int, lanes: int) -> str:
+        """The value in the first lanes of a vector of `lanes`."""
+        if width == lanes:
+            return value
+        if width == 1:
+            return self.splat(value, element, lanes)
+        return self.shuffle(value, value, [*range(width), *([-1] * (lanes - width))], element, width)
+
+    def narrowed(self, value: str, element: str, lanes: int, width: int) -> str:
+        """The first `width` lanes of a vector of `lanes`; a scalar where that is one."""
+        if width == 1:
+            return self.extract(value, 0, element, lanes)
+        return value if width == lanes else self.shuffle(value, value, range(width), element, lanes)
 
     def iota(self, start: int, width: int, element: str) -> str:
         """start, start + 1, …: one number a lane."""

@@ -29,6 +29,7 @@ from .emit import NOTHING, Number
 from .reductions import lower_dot, lower_reduction, lower_scan
 from .state import WORKSPACE_ALIGNMENT, AddressedMemory, LlvmState
 from .tiles import Lanes, element_bytes, memory_element, natural_width, scratch_bytes
+from .words import declared_units, lower_word_dot, lower_words
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ def lower_to_llvm(mapped: MappedOp, register_bytes: int = 32) -> LlvmModule:
     functions = [_prepare(mapped, slots, lanes, f"{name}_prepare"), *(text for text, _ in lowered)]
     if any(f"@{NOTHING} " in function for function in functions):
         functions.insert(0, f"llvm.mlir.global internal constant @{NOTHING}(0 : i64) {{alignment = 8 : i64}} : i64")
+    functions = [*declared_units("\n".join(functions)), *functions]
     return LlvmModule(
         name, "module {\n" + "\n".join(functions) + "\n}\n", len(slots.types), slots.sizes, len(slots.buffers),
         f"{name}_prepare", names, max((workspace for _, workspace in lowered), default=0),
@@ -283,6 +285,8 @@ _HANDLERS: dict[str, Handler] = {
     "vk.spill": lower_spill,
     "vk.reload": lower_reload,
     "vk.dot": lower_dot,
+    "vk.words": lower_words,
+    "vk.word_dot": lower_word_dot,
     "scf.for": lower_for,
     "scf.if": lower_if,
     "scf.while": lower_while,

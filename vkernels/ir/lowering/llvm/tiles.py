@@ -114,6 +114,13 @@ class RegisterTile:
         """The register of a row and piece."""
         return self.names[self.layout.register(positions, piece)]
 
+    def varies_along(self, axis: str) -> bool:
+        """Whether registers differ along an axis: those of a broadcast do not."""
+        if axis == self.layout.lanes:
+            return True
+        every = self.layout.registers()
+        return any(self.at(r.positions, r.piece) != self.at({**r.positions, axis: 0}, r.piece) for r in every)
+
     def spread(self, emit: LlvmEmitter, register: Register) -> str:
         """The elements at a register of a layout with more axes: a scalar is repeated in every lane."""
         name = self.at(register.positions, register.piece)

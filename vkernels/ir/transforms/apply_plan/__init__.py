@@ -24,6 +24,7 @@ from ..split_phases import split_phases
 from .barriers import Hazards
 from .check_plan import check_plan
 from .cut_launches import emit_cut
+from .find_words import find_word_dots
 from .frames import LoopFrame
 from .launches import emit_launch
 from .mapping_state import MappingState
@@ -38,6 +39,7 @@ from .structure import emit_block
 @dataclass(frozen=True)
 class ApplyPlan(ModulePass):
     """Replace every `vk.kernel` of a module by a `vk.mapped`, by a plan. `facts`: what the code may rely on.
+    `units`: the dot units of the processor, by name.
 
     Raises `PlanError` where the plan does not fit the kernel.
     """
@@ -47,13 +49,14 @@ class ApplyPlan(ModulePass):
 
     plan: Plan
     facts: Facts
+    units: tuple[str, ...] = ()
 
     def apply(self, context: Context, module: ModuleOp) -> None:
         split_phases(module)
         block = module.body.block
         for op in [*block.ops]:
             if isinstance(op, KernelOp):
-                block.insert_op_before(map_kernel(op, self.plan, self.facts), op)
+                block.insert_op_before(map_kernel(op, self.plan, self.facts, self.units), op)
             block.erase_op(op)
 
 
@@ -61,17 +64,18 @@ _FACTS = {name: kind for name, kind in get_type_hints(Facts).items() if name != 
 
 
 class _TextOptions(ModulePass):
-    """The pass with a plan and facts given as options, for `vk-opt`.
+    """The pass with a plan, facts and dot units given as options, for `vk-opt`.
 
     Options hold text: `apply-plan{tiles="i=4" chunks="j=64","k=1" homes="e=shared" lanes=j sizes="N=100"}`.
     """
 
     name = "apply-plan"
+    units: tuple[str, ...]
 
     def apply(self, context: Context, module: ModuleOp) -> None:
         plan = Plan(**{name: _value(kind, getattr(self, name)) for name, kind in PLAN_TYPES.items()})
         facts = Facts(**{name: _value(kind, getattr(self, name)) for name, kind in _FACTS.items()})
-        ApplyPlan(plan, facts).apply(context, module)
+        ApplyPlan(plan, facts, self.units).apply(context, module)
 
 
 ApplyPlanOptions = make_dataclass(
@@ -80,27 +84,29 @@ ApplyPlanOptions = make_dataclass(
         (name, tuple[str, ...], ()) if get_origin(kind) in (Mapping, tuple) else (name, kind, getattr(plain, name))
         for plain, kinds in ((Plan(), PLAN_TYPES), (Facts(), _FACTS))
         for name, kind in kinds.items()
-    ],
+    ]
+    + [("units", tuple[str, ...], ())],
     bases=(_TextOptions,),
     frozen=True,
 )
 
 
-def apply_plan(module: ModuleOp, plan: Plan, facts: Facts) -> ModuleOp:
+def apply_plan(module: ModuleOp, plan: Plan, facts: Facts, units: Sequence[str] = ()) -> ModuleOp:
     """A new module with every `vk.kernel` of `module`, which is not changed, mapped by the plan.
 
-    Kernels without phases are split into phases first. `facts`: what the compiled kernel may rely on.
+    Kernels without phases are split into phases first. `facts`: what the compiled kernel may rely on. `units`: the
+    dot units of the processor, by name.
     Raises `PlanError` where the plan does not fit the kernel: an axis it does not name or that does not exist, an
     impossible home, memory for an axis whose extent the facts do not give.
     """
     if not any(isinstance(op, PhaseOp) for op in module.walk()):
         module = module.clone()
         split_phases(module)
-    return ModuleOp([map_kernel(op, plan, facts) for op in module.body.block.ops if isinstance(op, KernelOp)])
+    return ModuleOp([map_kernel(op, plan, facts, units) for op in module.body.block.ops if isinstance(op, KernelOp)])
 
 
-def map_kernel(kernel: KernelOp, plan: Plan, facts: Facts) -> MappedOp:
-    """Map a kernel in phases by a plan. The kernel is not changed."""
+def map_kernel(kernel: KernelOp, plan: Plan, facts: Facts, units: Sequence[str] = ()) -> MappedOp:
+    """Map a kernel in phases by a plan, dots to these units where they can be. The kernel is not changed."""
     planned = plan_kernel(kernel, plan, facts)
     check_plan(planned)
     names = [parameter.data for parameter in kernel.parameters]
@@ -113,6 +119,7 @@ def map_kernel(kernel: KernelOp, plan: Plan, facts: Facts) -> MappedOp:
     top.location = kernel.location
     top.values.update(zip(kernel.body.block.args, mapped.body.block.args, strict=True))
     state = MappingState(planned.analysis, planned.schedule, plan, facts, top)
+    state.words = find_word_dots(planned, units)
     emit_sizes(state)
     emit_packs(state)
     if planned.split_axis is not None:

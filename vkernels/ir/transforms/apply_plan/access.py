@@ -48,9 +48,16 @@ def active_mask(state: MappingState, frame: LoopFrame, op: Operation, type_: Att
     """Which elements of a tile have not finished the ragged ranges around an operation; None if there are none."""
     masks: list[SSAValue | None] = []
     for loop in ancestors(op):
-        if isinstance(loop, RangeOp) and loop.is_ragged and set(axes_of(loop.start)) <= set(axes_of(type_)):
+        if not isinstance(loop, RangeOp) or not loop.is_ragged or has_one_element(state, loop):
+            continue
+        if set(axes_of(loop.start)) <= set(axes_of(type_)):
             masks.append(broadcast_mask(frame, frame.find_made(("running", loop)), type_))
     return both(frame, masks)
+
+
+def has_one_element(state: MappingState, loop: RangeOp) -> bool:
+    """Whether a ragged range is that of one element, which runs in every step of the loop."""
+    return all(state.axes[axis].size == 1 for axis in axes_of(loop.start))
 
 
 def emit_access(state: MappingState, frame: LoopFrame, op: AccessOp) -> None:

@@ -23,10 +23,11 @@ from ...dialect import (
     element_of,
 )
 from ...dialect.combining import neutral_of
-from .access import active_mask, emit_access, excess_mask, from_start, value_in
+from .access import active_mask, emit_access, excess_mask, from_start, has_one_element, value_in
 from .frames import LoopFrame, below, both, broadcast, broadcast_mask, masked, select
 from .mapping_state import MappingState
-from .packs import load_panel
+from .packs import is_packed_extended, load_panel
+from .words import dot_step, first_sum
 
 _DIVISIONS = (
     arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp,
@@ -48,6 +49,8 @@ def emit_here(state: MappingState, frame: LoopFrame, op: Operation) -> None:
         frame.add_for(op.results, _mapped(state, op, [neutral_outside(state, frame, op)]))
     elif isinstance(op, RangeOp):
         _emit_range(state, frame, op)
+    elif isinstance(op, DotOp):
+        _emit_dot(state, frame, op)
     else:
         _emit_plain(state, frame, op)
 
@@ -63,19 +66,25 @@ def _mapped(state: MappingState, op: Operation, operands: list[SSAValue], region
 def _emit_plain(state: MappingState, frame: LoopFrame, op: Operation) -> None:
     """Emit an operation as written, with its regions, but with safe operands at positions out of range."""
     operands = [value_in(state, frame, operand) for operand in op.operands]
-    if isinstance(op, arith.ExtFOp) and element_of(operands[0]) == element_of(op.result):
-        frame.values[op.result] = operands[0]  # packed as f32 already
+    if isinstance(op, arith.ExtFOp | arith.ExtSIOp) and is_packed_extended(state, op.operands[0]):
+        frame.values[op.results[0]] = operands[0]
         return
     if isinstance(op, _DIVISIONS):
         operands[1] = masked(frame, excess_mask(state, frame, operands[1].type), operands[1], 1)
-    elif isinstance(op, DotOp):
-        operands[0] = zeroed(state, frame, op.left, operands[0], op.axis.data)
-        operands[1] = zeroed(state, frame, op.right, operands[1], op.axis.data)
     elif isinstance(op, AssertOp):
         type_ = operands[0].type
         mask = both(frame, [excess_mask(state, frame, type_), active_mask(state, frame, op, type_)])
         operands[0] = masked(frame, mask, operands[0], 1)
     frame.add_for(op.results, _mapped(state, op, operands, [_region(state, frame, region) for region in op.regions]))
+
+
+def _emit_dot(state: MappingState, frame: LoopFrame, op: DotOp) -> None:
+    """Emit a dot whose contracted axis is all there."""
+    left, right = (
+        zeroed(state, frame, side, value_in(state, frame, side), op.axis.data) for side in (op.left, op.right)
+    )
+    frame.values[op.result] = made = dot_step(state, frame, op, left, right, first_sum(state, frame, op))
+    made.name_hint = op.result.name_hint
 
 
 def _position(state: MappingState, frame: LoopFrame, op: PositionOp) -> SSAValue:
@@ -183,6 +192,6 @@ def ragged_position(
 def still_running(state: MappingState, inner: LoopFrame, op: RangeOp, new: SSAValue, old: SSAValue) -> SSAValue:
     """A carried value after a step: elements of a ragged range that have finished keep what they had."""
     made, kept = value_in(state, inner, new), value_in(state, inner, old)
-    if not op.is_ragged:
+    if not op.is_ragged or has_one_element(state, op):
         return made
     return select(inner, broadcast_mask(inner, inner.cache["running", op], made.type), made, kept)

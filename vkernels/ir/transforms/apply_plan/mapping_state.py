@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from ...analysis.axes import MappedAxis
 from ...dialect import BufferOp, BufferType, LoadOp, arith, axes_of, element_of, tile_type
+from .find_words import WordDot, WordOperand
 from .frames import LoopFrame
 from .planned_kernel import PlannedKernel
 
@@ -20,6 +21,7 @@ class Pack:
     program has one position.
 
     `turned`: its rows are contiguous along the whole axis, so a copy transposes it. `element`: of the packed tensor.
+    `words`: if its elements are words for a dot unit, i32, what these hold.
     """
 
     name: str
@@ -30,6 +32,12 @@ class Pack:
     batch: tuple[MappedAxis, ...]
     turned: bool
     element: Attribute
+    words: WordOperand | None = None
+
+    @property
+    def depth(self) -> int:
+        """Positions along the whole axis in one packed element."""
+        return 1 if self.words is None else self.words.depth
 
 
 @dataclass
@@ -39,10 +47,13 @@ class MappingState(PlannedKernel):
     `top`: the mapped kernel's top level. `launch`: the launch that is being filled, with its program `coordinates` by
     axis. `homes`: memory of the launch, by the value that names the home. `second`: second copies of its scratchpads.
     `packed`: for the result of a packed tensor's load, the pack and its buffer of shape [programs along each batch
-    axis and the tile axis, positions along the whole axis, elements of a tile]. `lasting`: homes and scratchpads that
-    outlast launches, by the value that names each, with their buffer once it exists. `partials`: buffers of partial
-    results along a split axis, by the reduction's result. `exclusive`: tensors that no two programs of the launch
-    update at once. `copies`: private copies of those, where there are several, with the number of the program's own.
+    axis and the tile axis, elements along the whole axis, elements of a tile]. `words`: dots that run on a dot unit.
+    `excess`: for the result of an operand's load, its pack and a buffer of what the offset of the other operand adds
+    too much, negated, of shape [programs along each batch axis and the tile axis, elements of a tile]. `lasting`: homes
+    and scratchpads that outlast launches, by the value that names each, with their buffer once it exists. `partials`:
+    buffers of partial results along a split axis, by the reduction's result. `exclusive`: tensors that no two programs
+    of the launch update at once. `copies`: private copies of those, where there are several, with the number of the
+    program's own.
     """
 
     top: LoopFrame
@@ -51,6 +62,8 @@ class MappingState(PlannedKernel):
     homes: dict[SSAValue, SSAValue] = field(default_factory=dict)
     second: dict[SSAValue, SSAValue] = field(default_factory=dict)
     packed: dict[SSAValue, tuple[Pack, SSAValue]] = field(default_factory=dict)
+    words: Mapping[Operation, WordDot] = field(default_factory=dict)
+    excess: dict[SSAValue, tuple[Pack, SSAValue]] = field(default_factory=dict)
     lasting: dict[SSAValue, SSAValue | None] = field(default_factory=dict)
     partials: dict[SSAValue, SSAValue] = field(default_factory=dict)
     exclusive: frozenset[SSAValue] = frozenset()

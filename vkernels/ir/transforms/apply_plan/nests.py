@@ -23,6 +23,7 @@ from .homes import store_home
 from .mapping_state import MappingState
 from .online import OnlineSums
 from .visits import values_of, visited
+from .words import dot_step, first_sum
 
 Body = Callable[[LoopFrame, Sequence[SSAValue]], list[SSAValue]]
 """Fills a chunk's frame, given the values that the loop carries; returns their new values."""
@@ -151,18 +152,17 @@ def dot_start(state: MappingState, frame: LoopFrame, op: DotOp) -> SSAValue:
     """The initial value of a dot's sum: 0 in a program that has only its part of a split axis."""
     if op.axis.data in state.coordinates:
         return filled(frame, state.mapped_type(op.result.type), 0)
-    return value_in(state, frame, op.sum)
+    return first_sum(state, frame, op)
 
 
 def _accumulate(state: MappingState, frame: LoopFrame, op: ReductionOp | DotOp, total: SSAValue) -> SSAValue:
     """The partial results with one more chunk."""
     if isinstance(op, ReductionOp):
         return combine(frame, op, total, neutral_outside(state, frame, op))
-    sides = [zeroed(state, frame, side, value_in(state, frame, side), op.axis.data) for side in (op.left, op.right)]
-    made = DotOp.create(
-        operands=[*sides, total], properties=op.properties, result_types=[total.type], location=op.location
+    left, right = (
+        zeroed(state, frame, side, value_in(state, frame, side), op.axis.data) for side in (op.left, op.right)
     )
-    return frame.add(made)
+    return dot_step(state, frame, op, left, right, total)
 
 
 def _reduced(frame: LoopFrame, op: ReductionOp | DotOp, total: SSAValue) -> SSAValue:

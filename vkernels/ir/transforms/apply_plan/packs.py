@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from math import lcm
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float16Type, f32, i64
+from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float16Type, f32, i32, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -17,7 +19,9 @@ from ...dialect import (
     LaunchOp,
     LoadOp,
     StoreOp,
+    SumOp,
     TensorArgumentType,
+    WordsOp,
     arith,
     axes_of,
     element_of,
@@ -26,12 +30,13 @@ from ...dialect import (
 from ...dialect.blocks import terminator
 from ...errors import PlanError
 from .access import value_in
-from .frames import LoopFrame
+from .find_words import WordOperand
+from .frames import LoopFrame, filled
 from .mapping_state import MappingState, Pack
 from .planned_kernel import PlannedKernel
 
 _BLOCK = 16
-"""Positions along the whole axis in one copied tile."""
+"""Positions along the whole axis in one copied tile; words, where they are made of positions side by side."""
 _BLOCKS = 32
 """Tiles that one program copies."""
 _Index = tuple[Sequence[tuple[str, int]], SSAValue | None]
@@ -46,12 +51,25 @@ def check_packs(planned: PlannedKernel) -> None:
 
 def emit_packs(state: MappingState) -> None:
     """Emit buffers and launches for every tensor that the plan packs. Its loads then read panels."""
+    operands = {load: operand for dot in state.words.values() for load, operand in dot.operands.items()}
     for name in state.plan.packs:
         pack = _read_pack(state, name)
         if pack.whole.known != 0:  # else there is nothing to pack
+            if words := operands.get(pack.load.result):
+                pack = replace(pack, words=words, element=i32)
             length, buffer = _make_buffer(state, pack)
             state.packed[pack.load.result] = (pack, buffer)
+            if words and words.sum_factor:
+                state.excess[pack.load.result] = pack, _make_sums(state, pack)
             _emit_launch(state, pack, buffer, length)
+
+
+def is_packed_extended(state: MappingState, value: SSAValue) -> bool:
+    """Whether a load's result is packed as what it is extended to, or as words, which a dot takes as they are."""
+    if value not in state.packed:
+        return False
+    pack, _ = state.packed[value]
+    return pack.words is not None or pack.element != element_of(value)
 
 
 def _read_pack(planned: PlannedKernel, name: str) -> Pack:
@@ -93,45 +111,66 @@ def _packed_element(load: LoadOp) -> Attribute:
     return f32 if extended else element
 
 
+def _block(pack: Pack) -> int:
+    """Positions along the whole axis in one copied tile: where these lie side by side, words for a register."""
+    return _BLOCK * (pack.depth if pack.turned else 1)
+
+
 def _make_buffer(state: MappingState, pack: Pack) -> tuple[SSAValue, SSAValue]:
     """The padded length of the whole axis, in full blocks and chunks, and a buffer.
 
     The buffer has the shape [programs along each batch axis and the tile axis, padded length, elements of a tile].
     """
     top = state.top
-    step = top.number(lcm(_BLOCK, pack.whole.size))
+    step = top.number(lcm(_block(pack), pack.whole.size))
     extent = value_in(state, top, pack.whole.extent)
     length = top.combined(arith.MuliOp, top.combined(arith.CeilDivSIOp, extent, step), step)
-    sizes = [*map(state.programs_along, (*pack.batch, pack.tile)), length]
+    elements = top.combined(arith.FloorDivSIOp, length, top.number(pack.depth))
+    sizes = [*map(state.programs_along, (*pack.batch, pack.tile)), elements]
+    return length, _buffer(state, f"packed_{pack.name}", sizes, pack)
+
+
+def _make_sums(state: MappingState, pack: Pack) -> SSAValue:
+    """A buffer for the sums of a packed operand along the whole axis, see `MappingState.excess`."""
+    return _buffer(state, f"sums_{pack.name}", [*map(state.programs_along, (*pack.batch, pack.tile))], pack)
+
+
+def _buffer(state: MappingState, label: str, sizes: Sequence[SSAValue], pack: Pack) -> SSAValue:
+    top = state.top
     shape = [DYNAMIC_INDEX if (known := top.known(size)) is None else known for size in sizes]
     unknown = [size for size in sizes if top.known(size) is None]
-    type_ = BufferType([*shape, pack.tile.size], pack.element)
-    return length, top.add(BufferOp(f"packed_{pack.name}", unknown, type_))
+    return top.add(BufferOp(label, unknown, BufferType([*shape, pack.tile.size], pack.element)))
 
 
 def _emit_launch(state: MappingState, pack: Pack, buffer: SSAValue, padded: SSAValue) -> None:
-    """Emit the launch, each program of which copies `_BLOCKS` blocks of one panel."""
+    """Emit the launch, each program of which copies `_BLOCKS` blocks of one panel, or all where it sums them up too."""
     top = state.top
     extent = value_in(state, top, pack.whole.extent)
-    share = top.number(_BLOCK * _BLOCKS)
-    programs = [*map(state.programs_along, (*pack.batch, pack.tile))]
-    grid = [*programs, top.combined(arith.CeilDivSIOp, extent, share)]
+    sums = state.excess.get(pack.load.result)
+    share = top.number(_block(pack) * _BLOCKS)
+    parts = top.combined(arith.CeilDivSIOp, extent, share) if sums is None else top.number(1)
+    grid = [*map(state.programs_along, (*pack.batch, pack.tile)), parts]
     block = Block(arg_types=[i64] * len(grid))
     frame = LoopFrame(block, top)
     *_, panel, part = block.args
     first = frame.combined(arith.MuliOp, panel, frame.number(pack.tile.size))
-    begin = frame.combined(arith.MuliOp, part, share)
-    last = frame.combined(arith.AddiOp, begin, share)
-    at_end = frame.add(arith.CmpiOp(frame.combined(arith.AddiOp, part, frame.number(1)), grid[-1], "eq"))
-    end = frame.add(arith.SelectOp(at_end, padded, last))
+    if sums is None:
+        begin = frame.combined(arith.MuliOp, part, share)
+        last = frame.combined(arith.AddiOp, begin, share)
+        at_end = frame.add(arith.CmpiOp(frame.combined(arith.AddiOp, part, frame.number(1)), grid[-1], "eq"))
+        end = frame.add(arith.SelectOp(at_end, padded, last))
+        inside = frame.combined(arith.MinSIOp, last, extent)
+    else:
+        begin, end, inside = frame.number(0), padded, extent
     rows = frame.combined(arith.SubiOp, value_in(state, top, pack.tile.extent), first)
-    inside = frame.combined(arith.MinSIOp, last, extent)
-    blocks = frame.combined(arith.FloorDivSIOp, frame.combined(arith.SubiOp, inside, begin), frame.number(_BLOCK))
-    middle = frame.combined(arith.AddiOp, begin, frame.combined(arith.MuliOp, blocks, frame.number(_BLOCK)))
+    size = frame.number(_block(pack))
+    blocks = frame.combined(arith.FloorDivSIOp, frame.combined(arith.SubiOp, inside, begin), size)
+    middle = frame.combined(arith.AddiOp, begin, frame.combined(arith.MuliOp, blocks, size))
     full, partial = LoopFrame(Block(), frame), LoopFrame(Block(), frame)
-    _copy(state, full, pack, buffer, first, (begin, middle), None, None)
-    _copy(state, full, pack, buffer, first, (middle, end), rows, extent)
-    _copy(state, partial, pack, buffer, first, (begin, end), rows, extent)
+    copy = _Copy(state, pack, buffer, first)
+    copied = copy.emit(full, (begin, middle), None, None, copy.start(full))
+    copy.finish(full, copy.emit(full, (middle, end), rows, extent, copied))
+    copy.finish(partial, copy.emit(partial, (begin, end), rows, extent, copy.start(partial)))
     for variant in (full, partial):
         variant.block.add_op(scf.YieldOp.create())
     if pack.tile.exact:
@@ -145,41 +184,117 @@ def _emit_launch(state: MappingState, pack: Pack, buffer: SSAValue, padded: SSAV
     top.block.add_op(launch)
 
 
-def _copy(
-    state: MappingState,
-    frame: LoopFrame,
-    pack: Pack,
-    buffer: SSAValue,
-    first: SSAValue,
-    span: tuple[SSAValue, SSAValue],
-    rows: SSAValue | None,
-    extent: SSAValue | None,
-) -> None:
-    """Copy blocks from `span[0]` to `span[1]`; elements that are not below `rows` and `extent` become 0."""
-    lanes = state.plan.lanes or pack.tile.name
-    other = next(name for name in (pack.whole.name, pack.tile.name) if name != lanes)
-    along, across = (lanes, other) if pack.turned else (other, lanes)
-    inner = LoopFrame(Block(arg_types=[i64]), frame)
-    position = inner.block.args[0]
-    bounds = {across: rows} if rows is not None and not pack.tile.exact else {}
-    if extent is not None:
-        bounds[along] = inner.combined(arith.SubiOp, extent, position)
-    names, sizes = [across, along], [pack.tile.size, _BLOCK]
-    if not pack.turned:
-        names, sizes = names[::-1], sizes[::-1]
-    assert frame.parent is not None
-    *coordinates, _ = frame.parent.block.args
-    places: dict[str, _Index] = {axis.name: ((), at) for axis, at in zip(pack.batch, coordinates, strict=False)}
-    places |= {pack.tile.name: ([(across, 1)], first), pack.whole.name: ([(along, 1)], position)}
-    index = [places[term.terms[0][0]] for term in pack.load.index]
-    tensor = value_in(state, frame, pack.tensor)
-    loaded = inner.add(LoadOp(tensor, index, tile_type(element_of(pack.load.result), names, sizes), bounds=bounds))
-    if element_of(loaded) != pack.element:
-        loaded = inner.make(arith.ExtFOp, loaded, type_=tile_type(pack.element, names, sizes))
-    panel: list[_Index] = [((), coordinate) for coordinate in coordinates]
-    inner.block.add_op(StoreOp(loaded, buffer, [*panel, ([(along, 1)], position), ([(across, 1)], None)]))
-    inner.block.add_op(scf.YieldOp.create())
-    frame.loop((*span, frame.number(_BLOCK)), [], inner.block)
+@dataclass(frozen=True)
+class _Copy:
+    """Copies blocks of a panel whose rows begin at `first`, and sums them up where its pack says so."""
+
+    state: MappingState
+    pack: Pack
+    buffer: SSAValue
+    first: SSAValue
+
+    @cached_property
+    def _axes(self) -> tuple[str, str]:
+        """The names of the tile's axes along the whole axis and across it: contiguous elements are along the lanes."""
+        pack = self.pack
+        lanes = self.state.plan.lanes or pack.tile.name
+        other = next(name for name in (pack.whole.name, pack.tile.name) if name != lanes)
+        return (lanes, other) if pack.turned else (other, lanes)
+
+    def _tile(self, element: Attribute) -> Attribute:
+        (along, across), pack = self._axes, self.pack
+        names, sizes = [across, along], [pack.tile.size, _block(pack)]
+        return tile_type(element, names, sizes) if pack.turned else tile_type(element, names[::-1], sizes[::-1])
+
+    @property
+    def _sums(self) -> Attribute:
+        """The type of the sums so far: of each row, by place in a register where the rows lie along registers."""
+        return self._tile(i32) if self.pack.turned else tile_type(i32, [self._axes[1]], [self.pack.tile.size])
+
+    @property
+    def _excess(self) -> SSAValue | None:
+        found = self.state.excess.get(self.pack.load.result)
+        return None if found is None else found[1]
+
+    def start(self, frame: LoopFrame) -> Sequence[SSAValue]:
+        """The sums before the first block; none where nothing is summed."""
+        return [] if self._excess is None else [filled(frame, self._sums, 0)]
+
+    def emit(
+        self, frame: LoopFrame, span: tuple[SSAValue, SSAValue], rows: SSAValue | None, extent: SSAValue | None,
+        sums: Sequence[SSAValue],
+    ) -> Sequence[SSAValue]:  # fmt: skip
+        """Copy blocks from `span[0]` to `span[1]`; elements that are not below `rows` and `extent` are 0. The sums."""
+        pack, (along, across) = self.pack, self._axes
+        inner = LoopFrame(Block(arg_types=[i64, *(value.type for value in sums)]), frame)
+        position, *before = inner.block.args
+        bounds = {across: rows} if rows is not None and not pack.tile.exact else {}
+        if extent is not None:
+            bounds[along] = inner.combined(arith.SubiOp, extent, position)
+        places: dict[str, _Index] = dict(zip((axis.name for axis in pack.batch), self._batch(frame), strict=True))
+        places |= {pack.tile.name: ([(across, 1)], self.first), pack.whole.name: ([(along, 1)], position)}
+        index = [places[term.terms[0][0]] for term in pack.load.index]
+        tensor = value_in(self.state, frame, pack.tensor)
+        loaded = inner.add(LoadOp(tensor, index, self._tile(element_of(pack.load.result)), bounds=bounds))
+        after = [self._added(inner, total, loaded) for total in before]
+        stored = self._packed(inner, loaded)
+        panel = [*self._panel(frame), ([(along, 1)], _element(inner, position, pack)), ([(across, 1)], None)]
+        inner.block.add_op(StoreOp(stored, self.buffer, panel))
+        inner.block.add_op(scf.YieldOp.create(operands=after))
+        return frame.loop((*span, frame.number(_block(pack))), sums, inner.block)
+
+    def finish(self, frame: LoopFrame, sums: Sequence[SSAValue]) -> None:
+        """Store the sums, each times its factor."""
+        words, excess = self.pack.words, self._excess
+        if words is None or excess is None:
+            return
+        along, across = self._axes
+        (total,) = sums
+        if self.pack.turned:
+            total = frame.add(SumOp(total, along))
+        total = frame.make(arith.MuliOp, total, filled(frame, total.type, words.sum_factor))
+        frame.block.add_op(StoreOp(total, excess, [*self._panel(frame), ([(across, 1)], None)]))
+
+    def _batch(self, frame: LoopFrame) -> Sequence[_Index]:
+        assert frame.parent is not None
+        *coordinates, _, _ = frame.parent.block.args
+        return [((), coordinate) for coordinate in coordinates]
+
+    def _panel(self, frame: LoopFrame) -> Sequence[_Index]:
+        assert frame.parent is not None
+        *coordinates, _ = frame.parent.block.args
+        return [((), coordinate) for coordinate in coordinates]
+
+    def _added(self, inner: LoopFrame, total: SSAValue, loaded: SSAValue) -> SSAValue:
+        """Sums with those of one more block."""
+        wide = inner.make(arith.ExtSIOp, loaded, type_=self._tile(i32))
+        if not self.pack.turned:
+            wide = inner.add(SumOp(wide, self._axes[0]))
+        return inner.make(arith.AddiOp, total, wide)
+
+    def _packed(self, inner: LoopFrame, loaded: SSAValue) -> SSAValue:
+        """A loaded tile as it is packed: extended, or joined to words with their offset."""
+        pack = self.pack
+        if pack.words is None:
+            is_same = element_of(loaded) == pack.element
+            return loaded if is_same else inner.make(arith.ExtFOp, loaded, type_=self._tile(pack.element))
+        words = inner.add(WordsOp(loaded, self._axes[0]))
+        return words if not pack.words.offset else inner.make(arith.XOrIOp, words, _sign_bits(inner, words, pack.words))
+
+
+def _sign_bits(inner: LoopFrame, words: SSAValue, operand: WordOperand) -> SSAValue:
+    """What adds 128 to each i8 of a word, which gives an unsigned one."""
+    bits = int.from_bytes(bytes([operand.offset] * operand.depth), "little", signed=True)
+    return filled(inner, words.type, bits)
+
+
+def _element(frame: LoopFrame, position: SSAValue | None, pack: Pack) -> SSAValue | None:
+    """The packed element at a position along the whole axis, a multiple of the pack's depth."""
+    if position is None or pack.depth == 1:
+        return position
+    if (known := frame.known(position)) is not None:
+        return frame.number(known // pack.depth)
+    return frame.combined(arith.ShRUIOp, position, frame.number(pack.depth.bit_length() - 1))
 
 
 def load_panel(state: MappingState, frame: LoopFrame, op: Operation) -> SSAValue:
@@ -188,8 +303,11 @@ def load_panel(state: MappingState, frame: LoopFrame, op: Operation) -> SSAValue
     whole, tile = pack.whole.name, pack.tile.name
     batch: list[_Index] = [([(axis.name, 1)], state.coordinates[axis.name]) for axis in pack.batch]
     panel: _Index = (), state.coordinates[tile]
-    index = [*batch, panel, ([(whole, 1)], frame.span(whole).base), ([(tile, 1)], None)]
-    load = LoadOp(buffer, index, state.tile_type(pack.element, axes_of(op.results[0])))
+    start = _element(frame, frame.span(whole).base, pack)
+    index = [*batch, panel, ([(whole, 1)], start), ([(tile, 1)], None)]
+    axes = axes_of(op.results[0])
+    sizes = [state.axes[axis].size // (pack.depth if axis == whole else 1) for axis in axes]
+    load = LoadOp(buffer, index, tile_type(pack.element, axes, sizes))
     load.location = op.location
     load.result.name_hint = op.results[0].name_hint
     return frame.add(load)

@@ -27,6 +27,7 @@ from .mapping_state import MappingState
 from .nests import emit_nest
 from .planned_kernel import PlannedKernel
 from .structure import emit_beside, emit_nests, emit_phase
+from .words import first_sum
 
 
 def emit_split(state: MappingState, axis: MappedAxis) -> None:
@@ -188,7 +189,7 @@ def _combined(state: MappingState, frame: LoopFrame, axis: MappedAxis, op: Opera
     """The partial results of all programs of a reduction, combined."""
     type_ = state.mapped_type(op.results[0].type)
     initial = (
-        value_in(state, frame, op.sum)
+        first_sum(state, frame, op)
         if isinstance(op, DotOp)
         else filled(frame, type_, neutral_of(op, element_of(type_)))
     )

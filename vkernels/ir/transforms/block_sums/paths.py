@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import Float32Type, Float64Type
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from ...analysis.accesses import constant_of
-from ...dialect import DotOp, SizeOp, arith, element_of, sizes_of
+from ...dialect import DotOp, SizeOp, WordDotOp, arith, element_of, sizes_of
 from ...dialect.blocks import terminator
 from ...facts import Facts
 
@@ -82,7 +82,7 @@ class PathReader:
         if isinstance(op, math.FmaOp):
             found = self._path(op.c, start)
             return found and found.then(op, 2, adds=1)
-        if isinstance(op, DotOp):
+        if isinstance(op, DotOp | WordDotOp):
             return self._through_dot(op, start)
         if isinstance(op, arith.MulfOp) and RESCALED_ATTRIBUTE in op.attributes:
             found = self._through_either(op, start, adds=0)
@@ -104,10 +104,12 @@ class PathReader:
                 return found.then(op, number, adds=adds)
         return None
 
-    def _through_dot(self, op: DotOp, start: BlockArgument) -> Path | None:
-        if self.on_gpu and is_for_matrix_units(op):
+    def _through_dot(self, op: DotOp | WordDotOp, start: BlockArgument) -> Path | None:
+        if self.on_gpu and (isinstance(op, WordDotOp) or is_for_matrix_units(op)):
             return None
         found = self._path(op.sum, start)
+        if isinstance(op, WordDotOp):
+            return found and found.then(op, 2, products=op.depth * sizes_of(op.left)[op.axis.data])
         length = 1 if op.axis.data == self.lanes else sizes_of(op.left)[op.axis.data]
         return found and found.then(op, 2, products=length)
 

@@ -1,0 +1,25 @@
+// RUN: vk-opt %s | filecheck %s
+// RUN: vk-opt %s | vk-opt | filecheck %s
+// RUN: vk-opt %s --print-op-generic | vk-opt | filecheck %s
+// Words hold neighbouring elements along an axis; dots of words name what they hold.
+
+// CHECK-LABEL: vk.mapped @words
+vk.mapped @words(%a: !vk.tensor<[M, K], i8>, %b: !vk.tensor<[K, N], bf16>) {
+  %one = arith.constant 1 : i64
+  vk.launch "all" over (%p = %one) {
+    %x = vk.load %a[i, k] : !vk.tensor<[M, K], i8> -> tensor<2x8xi8, #vk.axes<i, k>>
+    %y = vk.load %b[k, j] : !vk.tensor<[K, N], bf16> -> tensor<8x16xbf16, #vk.axes<k, j>>
+    // CHECK:       %0 = vk.words %x along k : tensor<2x8xi8, #vk.axes<i, k>> -> tensor<2x2xi32, #vk.axes<i, k>>
+    // CHECK-NEXT:  %1 = vk.words %y along k {note} : tensor<8x16xbf16, #vk.axes<k, j>> -> tensor<4x16xi32, #vk.axes<k, j>>
+    %0 = vk.words %x along k : tensor<2x8xi8, #vk.axes<i, k>> -> tensor<2x2xi32, #vk.axes<i, k>>
+    %1 = vk.words %y along k {note} : tensor<8x16xbf16, #vk.axes<k, j>> -> tensor<4x16xi32, #vk.axes<k, j>>
+    %s = arith.constant dense<0> : tensor<2xi32, #vk.axes<i>>
+    %w = arith.constant dense<0> : tensor<2xi32, #vk.axes<k>>
+    %f = arith.constant dense<0.0> : tensor<16xf32, #vk.axes<j>>
+    %v = arith.constant dense<0> : tensor<4xi32, #vk.axes<k>>
+    // CHECK:       %2 = vk.word_dot %0, %w, %s along k of u8s8 : tensor<2x2xi32, #vk.axes<i, k>>, tensor<2xi32, #vk.axes<k>>, tensor<2xi32, #vk.axes<i>>
+    // CHECK-NEXT:  %3 = vk.word_dot %1, %v, %f along k of bf16 {note} : tensor<4x16xi32, #vk.axes<k, j>>, tensor<4xi32, #vk.axes<k>>, tensor<16xf32, #vk.axes<j>>
+    %2 = vk.word_dot %0, %w, %s along k of u8s8 : tensor<2x2xi32, #vk.axes<i, k>>, tensor<2xi32, #vk.axes<k>>, tensor<2xi32, #vk.axes<i>>
+    %3 = vk.word_dot %1, %v, %f along k of bf16 {note} : tensor<4x16xi32, #vk.axes<k, j>>, tensor<4xi32, #vk.axes<k>>, tensor<16xf32, #vk.axes<j>>
+  }
+}

@@ -1,0 +1,40 @@
+"""Machine code for CPUs that are not this machine's, as text: it is read, and never run."""
+
+from __future__ import annotations
+
+from vkernels.ir.errors import SetupError
+from vkernels.ir.lowering.llvm.lower_to_llvm import LlvmModule
+from vkernels.targets.processors import PROCESSORS
+
+from .llvm import LLVM_LOCK, opened, optimise
+from .llvm_units import unit_functions
+from .triton_adapter import mlir_to_llvm_ir
+
+TRIPLE = "x86_64-unknown-linux-gnu"
+
+
+def assembly_for(lowered: LlvmModule, processor: str) -> str:
+    """The assembly of a lowered kernel for a CPU by LLVM's name.
+
+    Raises `SetupError` for a name that is not one of `PROCESSORS`: LLVM would end the process at one it does not know.
+    """
+    import llvmlite.binding as llvm
+
+    if processor not in PROCESSORS:
+        raise SetupError(f"there is no processor {processor!r} to compile for; there are {', '.join(PROCESSORS)}")
+    llvm_ir = mlir_to_llvm_ir(lowered.text)
+    with LLVM_LOCK:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        features = "-prefer-256-bit" if "avx512f" in PROCESSORS[processor].features else ""
+        try:
+            target = llvm.Target.from_triple(TRIPLE)
+        except RuntimeError as error:
+            raise SetupError(f"this LLVM does not compile for {TRIPLE}: {error}") from None
+        machine = target.create_target_machine(
+            cpu=processor, features=features, opt=2, reloc="pic", codemodel="small", jit=False
+        )
+        with opened(llvm_ir, unit_functions(llvm_ir)) as module:
+            module.triple, module.data_layout = TRIPLE, str(machine.target_data)
+            optimise(module, machine)
+            return str(machine.emit_assembly(module))

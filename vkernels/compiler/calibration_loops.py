@@ -1,0 +1,280 @@
+"""Loops of machine code whose speed says what a CPU can do; `calibrate_cpu` times them."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from vkernels.targets.processor import llvm_processor
+
+MULTIPLY_ADDS = 10
+"""Independent multiply-adds of vectors in a step: more than two units with a latency of four cycles can hold."""
+
+LOADED_VECTORS = 8
+"""Vectors that one block has, each loaded into an accumulator of its own, or stored."""
+
+CHAIN_CYCLES = 16
+"""Cycles of a step of `chain`: additions and exclusive ors by turns, each waiting for the one before."""
+
+WORK = 80
+"""Multiply-adds of a vector that `work` stores: they take longer than the store."""
+
+WAITS = 8
+"""Multiply-adds of a step of `wait`, each waiting for the one before."""
+
+
+@dataclass(frozen=True)
+class Loops:
+    """Functions that hold no Python lock. All but `chain` take the address of memory first, and all a number of steps
+    last.
+
+    `multiply(memory, steps)`, `wait(memory, steps)`, `chain(steps)`; `read(memory, blocks, steps)`,
+    `store(memory, blocks, steps)`; `work(memory, vectors, steps)`, which stores each vector after `WORK` multiply-adds,
+    and `work_past`, which does so past the caches if the address allows it; `copy(memory, blocks, steps)` to as many
+    blocks after these, and `copy_past`; `gather(memory, places, blocks, steps)`, where `places` has the position of
+    each vector, an i32 counted in vectors.
+    """
+
+    multiply: Callable[..., None]
+    wait: Callable[..., None]
+    read: Callable[..., None]
+    store: Callable[..., None]
+    work: Callable[..., None]
+    work_past: Callable[..., None]
+    copy: Callable[..., None]
+    copy_past: Callable[..., None]
+    gather: Callable[..., None]
+    chain: Callable[..., None]
+
+
+@contextmanager
+def loops(register_bytes: int) -> Iterator[Loops]:
+    """The loops, for vector registers of this size; they live until the context ends."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    features = llvm.get_host_cpu_features()
+    name, text = llvm_processor(llvm.get_host_cpu_name(), features), features.flatten()
+    if features.get("avx512f"):
+        text += ",-prefer-256-bit"
+    machine = llvm.Target.from_default_triple().create_target_machine(
+        cpu=name, features=text, opt=2, jit=True, codemodel="jitdefault"
+    )
+    module = llvm.parse_assembly(_text(register_bytes))
+    with llvm.create_mcjit_compiler(module, machine) as engine:
+        engine.finalize_object()
+        word = ctypes.c_int64
+
+        def function(name: str, words: int) -> Callable[..., None]:
+            return ctypes.CFUNCTYPE(None, *[word] * words)(engine.get_function_address(name))
+
+        yield Loops(
+            function("multiply", 2), function("wait", 2), function("read", 3), function("store", 3),
+            function("work", 3), function("work_past", 3), function("copy", 3), function("copy_past", 3),
+            function("gather", 4), function("chain", 1),
+        )  # fmt: skip
+
+
+def _text(register_bytes: int) -> str:
+    floats, words = f"<{register_bytes // 4} x float>", f"<{register_bytes // 8} x i64>"
+    return f"""
+declare {floats} @llvm.fmuladd({floats}, {floats}, {floats})
+{_arithmetic("multiply", floats, MULTIPLY_ADDS, 1)}
+{_arithmetic("wait", floats, 1, WAITS)}
+{_reading("read", words)}
+{_storing(floats, register_bytes)}
+{_working("work", floats, register_bytes, False)}
+{_working("work_past", floats, register_bytes, True)}
+{_copying("copy", floats, register_bytes, "")}
+{_copying("copy_past", floats, register_bytes, ", !nontemporal !0")}
+{_gathering(floats)}
+{_chain()}
+!0 = !{{i32 1}}
+"""
+
+
+def _arithmetic(name: str, floats: str, sums: int, links: int) -> str:
+    """Each step adds `links` products to each of `sums` vectors, one after another."""
+    body = [f"%s{n}_0 = phi {floats} [zeroinitializer, %entry], [%s{n}_{links}, %loop]" for n in range(sums)]
+    body += [
+        f"%s{n}_{k + 1} = call {floats} @llvm.fmuladd({floats} %s{n}_{k}, {floats} %a, {floats} %a)"
+        for k in range(links)
+        for n in range(sums)
+    ]
+    return f"""
+define void @{name}(i64 %memory, i64 %steps) {{
+entry:
+  %at = inttoptr i64 %memory to ptr
+  %a = load {floats}, ptr %at, align 8
+  br label %loop
+loop:
+  %n = phi i64 [0, %entry], [%next, %loop]
+  {_lines(body)}
+  %next = add i64 %n, 1
+  %more = icmp slt i64 %next, %steps
+  br i1 %more, label %loop, label %done
+done:
+  %out = getelementptr {floats}, ptr %at, i64 1
+  {_lines(f"store volatile {floats} %s{n}_{links}, ptr %out, align 8" for n in range(sums))}
+  ret void
+}}"""
+
+
+def _reading(name: str, words: str) -> str:
+    body = [f"%s{n} = phi {words} [%r{n}, %pass], [%t{n}, %loop]" for n in range(LOADED_VECTORS)]
+    for n in range(LOADED_VECTORS):
+        body += [f"%p{n} = getelementptr {words}, ptr %here, i64 {n}", f"%v{n} = load {words}, ptr %p{n}, align 8"]
+        body += [f"%t{n} = xor {words} %s{n}, %v{n}"]
+    return f"""
+define void @{name}(i64 %memory, i64 %blocks, i64 %steps) {{
+entry:
+  %at = inttoptr i64 %memory to ptr
+  br label %pass
+{_passes(body, "%at", words, words)}"""
+
+
+def _storing(floats: str, register_bytes: int) -> str:
+    body = []
+    for n in range(LOADED_VECTORS):
+        body += [f"%p{n} = getelementptr {floats}, ptr %here, i64 {n}"]
+        body += [f"store {floats} %a, ptr %p{n}, align {register_bytes}"]
+    return f"""
+define void @store(i64 %memory, i64 %blocks, i64 %steps) {{
+entry:
+  %at = inttoptr i64 %memory to ptr
+  %a = load {floats}, ptr %at, align 8
+  br label %pass
+{_passes(body, "%at", floats, None)}"""
+
+
+def _working(name: str, floats: str, register_bytes: int, past: bool) -> str:
+    """Each step computes and stores `%blocks` vectors, one at a time."""
+    sums = range(MULTIPLY_ADDS)
+    body = [f"%s{n}_0 = phi {floats} [%a, %pass], [%s{n}_{WORK // MULTIPLY_ADDS}, %stored]" for n in sums]
+    body += [
+        f"%s{n}_{k + 1} = call {floats} @llvm.fmuladd({floats} %s{n}_{k}, {floats} %a, {floats} %a)"
+        for k in range(WORK // MULTIPLY_ADDS)
+        for n in sums
+    ]
+    value = f"%s0_{WORK // MULTIPLY_ADDS}"
+    ordinary = f"store {floats} {value}, ptr %here, align 4\n  br label %stored"
+    tested = f"""%address = ptrtoint ptr %here to i64
+  %low = and i64 %address, {register_bytes - 1}
+  %aligned = icmp eq i64 %low, 0
+  br i1 %aligned, label %past, label %ordinary
+past:
+  store {floats} {value}, ptr %here, align {register_bytes}, !nontemporal !0
+  br label %stored
+ordinary:
+  {ordinary}"""
+    return f"""
+define void @{name}(i64 %memory, i64 %blocks, i64 %steps) {{
+entry:
+  %at = inttoptr i64 %memory to ptr
+  %a = load {floats}, ptr %at, align 8
+  br label %pass
+pass:
+  %p = phi i64 [0, %entry], [%done_passes, %after]
+  br label %loop
+loop:
+  %n = phi i64 [0, %pass], [%next, %stored]
+  %here = phi ptr [%at, %pass], [%there, %stored]
+  {_lines(body)}
+  {tested if past else ordinary}
+stored:
+  %there = getelementptr {floats}, ptr %here, i64 1
+  %next = add i64 %n, 1
+  %more = icmp slt i64 %next, %blocks
+  br i1 %more, label %loop, label %after
+after:
+  %done_passes = add i64 %p, 1
+  %again = icmp slt i64 %done_passes, %steps
+  br i1 %again, label %pass, label %done
+done:
+  {_lines(f"store volatile {floats} %s{n}_{WORK // MULTIPLY_ADDS}, ptr %at, align 8" for n in sums)}
+  ret void
+}}"""
+
+
+def _copying(name: str, floats: str, register_bytes: int, how: str) -> str:
+    body = [f"%to = getelementptr {floats}, ptr %here, i64 %vectors"]
+    for n in range(LOADED_VECTORS):
+        body += [f"%p{n} = getelementptr {floats}, ptr %here, i64 {n}", f"%v{n} = load {floats}, ptr %p{n}, align 8"]
+        body += [f"%q{n} = getelementptr {floats}, ptr %to, i64 {n}"]
+        body += [f"store {floats} %v{n}, ptr %q{n}, align {register_bytes}{how}"]
+    return f"""
+define void @{name}(i64 %memory, i64 %blocks, i64 %steps) {{
+entry:
+  %at = inttoptr i64 %memory to ptr
+  %vectors = mul i64 %blocks, {LOADED_VECTORS}
+  br label %pass
+{_passes(body, "%at", floats, None)}"""
+
+
+def _gathering(floats: str) -> str:
+    body = [f"%s{n} = phi {floats} [%r{n}, %pass], [%t{n}, %loop]" for n in range(LOADED_VECTORS)]
+    for n in range(LOADED_VECTORS):
+        body += [f"%q{n} = getelementptr i32, ptr %here, i64 {n}", f"%i{n} = load i32, ptr %q{n}, align 4"]
+        body += [f"%p{n} = getelementptr {floats}, ptr %at, i32 %i{n}", f"%v{n} = load {floats}, ptr %p{n}, align 8"]
+        body += [f"%t{n} = call {floats} @llvm.fmuladd({floats} %v{n}, {floats} %a, {floats} %s{n})"]
+    return f"""
+define void @gather(i64 %memory, i64 %places, i64 %blocks, i64 %steps) {{
+entry:
+  %at = inttoptr i64 %memory to ptr
+  %first = inttoptr i64 %places to ptr
+  %a = load {floats}, ptr %at, align 8
+  br label %pass
+{_passes(body, "%first", "i32", floats)}"""
+
+
+def _passes(body: list[str], first: str, element: str, kind: str | None) -> str:
+    """`%steps` passes over `%blocks` blocks of `LOADED_VECTORS` elements from the pointer `first` on. `kind`: of the
+    vectors that they add up in `%t0`, …; None where there are none."""
+    loads = range(LOADED_VECTORS if kind is not None else 0)
+    return f"""pass:
+  %p = phi i64 [0, %entry], [%done_passes, %after]
+  {_lines(f"%r{n} = phi {kind} [zeroinitializer, %entry], [%t{n}, %after]" for n in loads)}
+  br label %loop
+loop:
+  %n = phi i64 [0, %pass], [%next, %loop]
+  %here = phi ptr [{first}, %pass], [%there, %loop]
+  {_lines(body)}
+  %there = getelementptr {element}, ptr %here, i64 {LOADED_VECTORS}
+  %next = add i64 %n, 1
+  %more = icmp slt i64 %next, %blocks
+  br i1 %more, label %loop, label %after
+after:
+  %done_passes = add i64 %p, 1
+  %again = icmp slt i64 %done_passes, %steps
+  br i1 %again, label %pass, label %done
+done:
+  {_lines(f"store volatile {kind} %t{n}, ptr %at, align 8" for n in loads)}
+  ret void
+}}"""
+
+
+def _chain() -> str:
+    body = ["%c0 = phi i64 [%steps, %entry], [%c16, %loop]"]
+    body += [f"%c{n + 1} = {'xor' if n % 2 else 'add'} i64 %c{n}, %steps" for n in range(CHAIN_CYCLES)]
+    return f"""
+define void @chain(i64 %steps) {{
+entry:
+  %out = alloca i64
+  br label %loop
+loop:
+  %n = phi i64 [0, %entry], [%next, %loop]
+  {_lines(body)}
+  %next = add i64 %n, 1
+  %more = icmp slt i64 %next, %steps
+  br i1 %more, label %loop, label %done
+done:
+  store volatile i64 %c{CHAIN_CYCLES}, ptr %out
+  ret void
+}}"""
+
+
+def _lines(lines: Iterable[str]) -> str:
+    return "\n  ".join(lines)

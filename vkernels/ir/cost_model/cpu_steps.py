@@ -1,0 +1,219 @@
+"""Cycles that a step of a CPU's loop takes: its arithmetic, its accesses, and what nothing hides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+from xdsl.ir import Operation
+
+from ..limits import Limits
+from .atomics import update_cycles
+from .cpu_registers import EXPANDED, slots
+from .cpu_rows import LINE, cycles_of_hops
+from .cpu_words import depth_of, operations_of
+from .loops import Loop, LoopStep, executed
+from .plan_batch import Numbers, PlanBatch
+
+ACROSS = 3.0
+"""Cycles of each halving, when a register's elements are combined."""
+POINTERS = 8
+"""Rows whose addresses general registers hold beside all else."""
+APART = 2.0
+"""Cycles an element where neighbouring lanes are not contiguous in memory."""
+FOUND = 3.5
+"""Cycles an element that is found by an index of its own: loaded, put in."""
+TOGETHER = 0.35
+"""Cycles of each line of a row found by an index beyond level 2, for each row beyond two that are requested at once:
+neighbours often request the same rows, and while they wait for one the core looks less far ahead for others."""
+INDEX = 2.5
+"""Cycles of each index: taken out of its register, once for all rows that share it."""
+TESTED = 12.0
+"""Cycles to test whether a chunk's indices are contiguous: mostly a division of scalars, beside other chunks' work."""
+BROKEN = 4.0
+"""Cycles of each register in a chunk with a break: another masked load, its mask, and a selection."""
+SCANNED = 14.0
+"""Cycles of a scan along a register: a shift, a mask and an addition for each doubling, one after another."""
+SPLIT = 0.5
+"""Cycles of a register that is loaded from two lines, of those that are not hidden."""
+MASKED = 3.0
+"""Cycles that a register's load or store takes more where a part of it is beyond the end of an axis."""
+SELECTED = 1.0
+"""Cycles of one element, for all lanes, that may be beyond the end of a tile axis: its address, or that of a 0."""
+EXTENDED = 3.5
+"""Cycles of one narrow float for all lanes: loaded, extended, repeated. Measured on an Intel server core of 2023 with a
+matmul in f16, packed as f32 and not."""
+WIDENED = 1.5
+"""Operations that extending a register's worth of narrow floats for a dot takes more than others: two instructions on
+the ports of multiply-adds, measured on an Intel server core of 2023 as 1.1 to 1.25 cycles of two operations each."""
+PAST_STRAIGHT = 2.0
+"""How much more stores past the caches cost in straight code, in scans and among polynomials, which live by what the
+test of an address keeps from being interleaved."""
+
+
+@dataclass(frozen=True)
+class StepCycles:
+    """Cycles of steps: of arithmetic, loads and stores, each on its port, and what nothing hides."""
+
+    arithmetic: Numbers = 0.0
+    loads: Numbers = 0.0
+    stores: Numbers = 0.0
+    hops: Numbers = 0.0
+
+    def plus(self, other: StepCycles, times: Numbers) -> StepCycles:
+        return StepCycles(
+            _plus(self.arithmetic, other.arithmetic, times), _plus(self.loads, other.loads, times),
+            _plus(self.stores, other.stores, times), _plus(self.hops, other.hops, times),
+        )  # fmt: skip
+
+
+def _plus(total: Numbers, more: Numbers, times: Numbers) -> Numbers:
+    """A sum; most parts of most steps are 0."""
+    return total if type(more) is float and more == 0.0 else total + times * more
+
+
+def step_cycles(
+    step: LoopStep, loop: Loop, at: PlanBatch, limits: Limits, width: int, words: Mapping[Operation, Numbers]
+) -> StepCycles:
+    """Of a step once. `words`: see `words_of`."""
+    touch, choices = step.touch, at.choices
+    arithmetic: Numbers = 0.0
+    if step.is_dot or step.operations:
+        arithmetic = slots(step.axes, at, width) * operations_of(step, words)
+    if step.scans:
+        arithmetic = arithmetic + slots(step.axes, at, width) * (SCANNED if step.reduced == choices.lanes else 0)
+    elif step.completes or step.reduced in choices.held:
+        arithmetic = arithmetic + across(step.axes, step.reduced or "", at, width)
+    if touch is None:
+        return StepCycles(arithmetic)
+    if touch.atomic:
+        return StepCycles(arithmetic, hops=update_cycles(step, at, width, limits))
+    if choices.lanes in step.axes and loop.has_dots and _is_narrow(step, at):
+        arithmetic = arithmetic + slots(step.axes, at, width) * WIDENED
+    cost = _accesses(step, at, width) / depth_of(step, words)
+    hops = SPLIT * _splits(step, at, width) + _selected(step, at) + _extended(step, at)
+    hops = hops + cycles_of_hops(step, loop, at, limits) + _waited(step, at, limits)
+    hops = hops + (TESTED if touch.breaks else 0.0)
+    if touch.writes:
+        past = limits.core_costs.past_store * (PAST_STRAIGHT if _is_entwined(loop) else 1.0)
+        return StepCycles(arithmetic, stores=cost, hops=hops + (past * cost if touch.place in choices.streams else 0.0))
+    return StepCycles(arithmetic, loads=cost, hops=hops)
+
+
+def _is_entwined(loop: Loop) -> bool:
+    """Whether a loop's instructions are interleaved over many iterations, or straight."""
+    return not loop.axes or any(step.scans or step.operations >= EXPANDED for step in loop.steps)
+
+
+def in_tails(step: LoopStep, loop: Loop, at: PlanBatch, width: int) -> Numbers:
+    """Registers that a step loads or stores in the last, partly empty chunk along the lanes, or at the end of an axis
+    that takes more whole registers at once than it has elements for."""
+    if at.choices.lanes is None or at.choices.lanes not in step.axes:
+        return 0.0
+    others = [axis for axis in (*executed(loop, step), *step.ranges) if axis != at.choices.lanes]
+    if at.choices.lanes not in loop.axes:  # one masked register at the end of all
+        rows = at.tile(axis for axis in step.axes if axis != at.choices.lanes)
+        return (at.size(at.choices.lanes) > at.extents.get(at.choices.lanes, 1)) * at.all_trips(others) * rows
+    ragged = at.extents.get(at.choices.lanes, 1) % at.size(at.choices.lanes) > 0
+    return ragged * at.all_trips(others) * slots(step.axes, at, width)
+
+
+def broken_chunks(step: LoopStep, loop: Loop, at: PlanBatch, width: int) -> Numbers:
+    """Cycles of the chunks that have breaks, all of those along the lanes at most."""
+    lanes = at.choices.lanes
+    if step.touch is None or lanes not in step.axes:
+        return 0.0
+    chunks = at.trips(lanes)
+    broken = np.minimum(1, step.touch.breaks / np.maximum(1, chunks))
+    return broken * at.all_trips(executed(loop, step)) * BROKEN * slots(step.axes, at, width) * step.touch.breaks
+
+
+def _splits(step: LoopStep, at: PlanBatch, width: int) -> Numbers:
+    """Registers of a load or store that cross a line: where rows begin at any address, mostly wide registers."""
+    touch = step.touch
+    if touch is None or touch.run != at.choices.lanes or touch.home is not None or touch.place in at.choices.packs:
+        return 0.0
+    bytes_ = width * touch.element_bytes
+    return slots(step.axes, at, width) * max(0.0, bytes_ - min(touch.alignment, bytes_)) / LINE
+
+
+def _waited(step: LoopStep, at: PlanBatch, limits: Limits) -> Numbers:
+    """Cycles lost where an iteration of a range finds several rows by indices, and they are beyond level 2."""
+    touch = step.touch
+    if touch is None or touch.run is None or touch.run != at.choices.lanes or touch.writes or not touch.scattered:
+        return 0.0
+    if not step.ranges:
+        return 0.0
+    rows, row = at.tile(touch.found), at.size(touch.run) * touch.element_bytes
+    table: Numbers = row * (2 if touch.place in at.choices.copies else 1)
+    for axis in touch.found:
+        table = table * max(1, at.extents.get(axis, 1))
+    lines = rows * np.maximum(1, row / LINE)
+    return np.where(table > limits.shared, TOGETHER * lines * np.maximum(0, rows - 2), 0)
+
+
+def _selected(step: LoopStep, at: PlanBatch) -> Numbers:
+    """Cycles of elements for all lanes in the programs at the end of a tile axis, which are masked along all axes."""
+    touch = step.touch
+    if touch is None or touch.home is not None or touch.place in at.choices.packs or at.choices.lanes in step.axes:
+        return 0.0
+    ragged = reduce(np.logical_or, (_is_ragged(axis, at) for axis in at.choices.order if axis in touch.axes), False)
+    return 0.0 if ragged is False else ragged * _masked_part(at) * SELECTED * at.tile(step.axes)
+
+
+def _is_ragged(axis: str, at: PlanBatch) -> Numbers:
+    """Whether the last program along a tile axis has fewer positions than others."""
+    size = at.size(axis)
+    return (at.extents.get(axis, 1) % size > 0) & (size > 1)
+
+
+def _masked_part(at: PlanBatch) -> Numbers:
+    """The part of the programs that are at the end of a tile axis, with fewer positions than others."""
+    known, key = at.terms.loops, ("masked part", at.choices.order)
+    if key not in known:
+        full: Numbers = 1.0
+        for axis in at.choices.order:
+            extent, size = at.extents.get(axis, 1), at.size(axis)
+            full = full * (extent // size) / np.maximum(1, np.ceil(extent / size))
+        known[key] = 1 - full
+    return known[key]
+
+
+def _extended(step: LoopStep, at: PlanBatch) -> Numbers:
+    """Cycles of narrow elements for all lanes, unless they are packed, as wide ones."""
+    return 0.0 if at.choices.lanes in step.axes or not _is_narrow(step, at) else EXTENDED * at.tile(step.axes)
+
+
+def _is_narrow(step: LoopStep, at: PlanBatch) -> bool:
+    """Whether a step loads floats of two bytes. Packed operands and homes are wide."""
+    touch = step.touch
+    if touch is None or touch.writes or touch.element_bytes != 2:
+        return False
+    return touch.home is None and touch.place not in at.choices.packs
+
+
+def _accesses(step: LoopStep, at: PlanBatch, width: int) -> Numbers:
+    touch = step.touch
+    assert touch is not None
+    lanes, is_packed = at.choices.lanes, touch.is_laid_out or touch.place in at.choices.packs
+    if lanes in step.axes and lanes in touch.axes and touch.run != lanes and not is_packed:
+        if touch.apart is not None and touch.apart[0] == lanes:  # vectors, and moves of their lanes
+            return slots(step.axes, at, width) * max(1, touch.element_bytes // 4) * 2 * touch.apart[1]
+        if touch.scattered:
+            return at.tile(step.axes) * FOUND + at.tile(touch.found) * INDEX
+        return at.tile(step.axes) * APART
+    if lanes not in touch.axes and touch.home is None and not is_packed:
+        rows = at.tile(axis for axis in touch.axes if axis != touch.run)
+        return at.tile(step.axes) + np.maximum(0, rows - POINTERS)
+    narrow = max(1, touch.element_bytes // 4)
+    return slots(step.axes, at, width) * narrow
+
+
+def across(axes: tuple[str, ...], reduced: str, at: PlanBatch, width: int) -> Numbers:
+    """Cycles of reducing a tile along an axis: its registers to one, then the elements of that one, for every row."""
+    if reduced != at.choices.lanes:
+        return at.tile(axes) / width
+    along = np.minimum(width, at.size(reduced))
+    return at.tile(axis for axis in axes if axis != reduced) * ACROSS * np.ceil(np.log2(np.maximum(1, along)))

@@ -1,0 +1,102 @@
+"""Words, and dots on a CPU's dot unit: calls of functions that the backend defines for its processor."""
+
+from __future__ import annotations
+
+import re
+
+from ...dialect import WordDotOp, WordsOp, element_of
+from ...dialect.words import depth_of
+from .emit import LlvmEmitter, vector
+from .state import LlvmState
+
+UNIT = "vk_unit"
+"""The beginning of a unit function's name; see `unit_name`."""
+LEAST_LANES, MOST_LANES = 4, 16
+"""Lanes of the narrowest and widest registers, of 16 and 64 bytes, that units take."""
+
+
+def unit_name(kind: str, lanes: int) -> str:
+    """The name of the function of `lanes` sums and words that adds one word's products to each sum.
+
+    It takes the sums and the words of both operands, and returns the sums: vectors of `lanes` i32, sums of `bf16` f32.
+    """
+    return f"{UNIT}_{kind}_{lanes}"
+
+
+def declared_units(functions: str) -> list[str]:
+    """Declarations of the unit functions that the text of functions calls."""
+    found = sorted(set(re.findall(rf"@{UNIT}_(\w+?)_(\d+)\b", functions)))
+    return [_declaration(kind, int(lanes)) for kind, lanes in found]
+
+
+def _declaration(kind: str, lanes: int) -> str:
+    sums, words = vector(_sum_element(kind), lanes), vector("i32", lanes)
+    return f"llvm.func @{unit_name(kind, lanes)}({sums}, {words}, {words}) -> {sums}"
+
+
+def _sum_element(kind: str) -> str:
+    return "f32" if kind == "bf16" else "i32"
+
+
+def lower_words(state: LlvmState, operation: WordsOp) -> None:
+    """`vk.words`: elements of neighbouring registers by shifts, elements of one register without instructions."""
+    tile, axis = state.tile(operation.tile), operation.axis.data
+    result = state.layout(operation.result.type)
+    depth = depth_of(element_of(operation.tile))
+    assert depth is not None, "verified"
+    names = []
+    for register in result.registers():
+        if axis == state.lanes.axis:
+            first, last = register.start * depth, (register.start + register.width) * depth
+            inside = [n for n, (start, _) in enumerate(tile.layout.pieces) if first <= start < last]
+            parts = [(tile.at(register.positions, n), tile.layout.pieces[n][1]) for n in inside]
+            names.append(_as_words(state.emit, parts, tile.element, register.width))
+        else:
+            rows = [{**register.positions, axis: register.positions[axis] * depth + n} for n in range(depth)]
+            elements = [tile.at(row, register.piece) for row in rows]
+            names.append(_shifted(state.emit, elements, tile.element, register.width))
+    state.define(operation.result, names)
+
+
+def _as_words(emit: LlvmEmitter, parts: list[tuple[str, int]], element: str, words: int) -> str:
+    """Equal parts of a row of elements, side by side, as words."""
+    while len(parts) > 1:
+        width = 2 * parts[0][1]
+        pairs = zip(parts[::2], parts[1::2], strict=True)
+        parts = [(emit.shuffle(a, b, range(width), element, width // 2), width) for (a, _), (b, _) in pairs]
+    ((row, width),) = parts
+    return emit.pure(f"llvm.bitcast {row} : {vector(element, width)} to {vector('i32', words)}")
+
+
+def _shifted(emit: LlvmEmitter, elements: list[str], element: str, width: int) -> str:
+    """Words whose elements are in the same lane of several registers."""
+    type_, bits = vector("i32", width), int(element[1:])
+    word = emit.cast("arith.extui", elements[0], element, "i32", width)
+    for number, name in enumerate(elements[1:], 1):
+        wide = emit.cast("arith.extui", name, element, "i32", width)
+        places = emit.filled(str(number * bits), "i32", width)
+        wide = emit.pure(f"arith.shli {wide}, {places} : {type_}")
+        word = emit.pure(f"arith.ori {word}, {wide} : {type_}")
+    return word
+
+
+def lower_word_dot(state: LlvmState, operation: WordDotOp) -> None:
+    """`vk.word_dot`: one instruction of the unit for each register and word; the sums stay in registers."""
+    left, right, total = (state.tile(operand) for operand in operation.operands)
+    axis, kind = operation.axis.data, operation.kind.data
+    names = list(total.names)
+    for position in range(left.layout.size_of(axis)):
+        for number, register in enumerate(total.layout.registers()):
+            at = register._replace(positions={**register.positions, axis: position})
+            words = [side.spread(state.emit, at) for side in (left, right)]
+            names[number] = _call(state.emit, kind, names[number], words, register.width)
+    state.define(operation.result, names)
+
+
+def _call(emit: LlvmEmitter, kind: str, total: str, words: list[str], width: int) -> str:
+    """One call of a unit's function, in the first lanes of the narrowest register that it takes."""
+    lanes, element = max(LEAST_LANES, width), _sum_element(kind)
+    values = [emit.widened(total, element, width, lanes), *(emit.widened(w, "i32", width, lanes) for w in words)]
+    types = [vector(element, lanes), *[vector("i32", lanes)] * 2]
+    call = f"llvm.call @{unit_name(kind, lanes)}({', '.join(values)}) : ({', '.join(types)}) -> {types[0]}"
+    return emit.narrowed(emit.pure(call), element, lanes, width)

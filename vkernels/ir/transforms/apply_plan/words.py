@@ -1,0 +1,43 @@
+"""Emit dots on a CPU's dot unit."""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation, SSAValue
+
+from ...analysis.words import narrow_loads
+from ...dialect import DotOp, LoadOp, WordDotOp, arith, element_of
+from .access import value_in
+from .frames import LoopFrame, broadcast
+from .mapping_state import MappingState
+
+
+def first_sum(state: MappingState, frame: LoopFrame, dot: DotOp) -> SSAValue:
+    """The initial value of a dot's whole sum: what it is added to, and what a unit's offset adds too much."""
+    value = value_in(state, frame, dot.sum)
+    word = state.words.get(dot)
+    if word is None or word.second.result not in state.excess:
+        return value
+    pack, buffer = state.excess[word.second.result]
+    index: list[tuple[list[tuple[str, int]], SSAValue | None]]
+    index = [([], state.coordinates[axis.name]) for axis in (*pack.batch, pack.tile)]
+    type_ = state.tile_type(element_of(value), [pack.tile.name])
+    load = LoadOp(buffer, [*index, ([(pack.tile.name, 1)], None)], type_)
+    load.location = dot.location
+    return frame.make(arith.AddiOp, value, broadcast(frame, frame.add(load), value.type))
+
+
+def dot_step(
+    state: MappingState, frame: LoopFrame, dot: DotOp, left: SSAValue, right: SSAValue, total: SSAValue
+) -> SSAValue:
+    """Emit a dot that adds to `total`: on a unit if its operands are words."""
+    word = state.words.get(dot)
+    if word is None:
+        made: Operation = DotOp.create(
+            operands=[left, right, total], properties=dot.properties, result_types=[total.type]
+        )
+    else:
+        is_left = narrow_loads(dot) == (word.first, word.second)
+        sides = (left, right) if is_left else (right, left)
+        made = WordDotOp(*sides, total, dot.axis.data, word.unit.kind)
+    made.location = dot.location
+    return frame.add(made)

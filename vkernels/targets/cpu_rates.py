@@ -1,0 +1,138 @@
+"""Rates of this machine's CPU: as measured and kept on disk, else those of its family."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+
+from vkernels.ir.core_costs import CoreCosts
+from vkernels.ir.disk_cache import DiskCache
+
+from .family_rates import family_of, memory_of, multiply_adds_of
+from .host_cpu import LAUNCH_SECONDS, cache_bytes, cpu_limits
+from .processor import this_processor
+
+VERSION = 4
+"""Grows when the method or the format changes: rates of older versions are measured again."""
+
+RATE = (1e6, 1e18)
+A_CYCLE = (0.125, 8.0)
+RANGES: Mapping[str, tuple[float, float]] = {
+    "clock": (1e8, 2e10), "memory": RATE, "core_memory": RATE, "cache": RATE, "core_cache": RATE, "shared": RATE,
+    "multiply_adds": RATE, "register_bytes": (16, 64), "loads": A_CYCLE, "stores": A_CYCLE, "latency": (1.0, 32.0),
+    **dict.fromkeys(("stored_2", "stored_3", "stored", "past_3", "past"), (0.0, 16.0)),
+    "past_store": (0.0, 100.0), "cache_share": (1e-6, 1.0), "launch": (1e-7, 1e-2),
+}  # fmt: skip
+"""What each rate can be: one beyond was not measured, but damaged."""
+
+
+@dataclass(frozen=True)
+class CpuRates:
+    """Rates of a CPU. `clock`: Hz. Bytes a second read: `memory` by all cores together and `core_memory` by one,
+    `cache` by all and `core_cache` by one, `shared` (the L2) by all. `multiply_adds`: of float32, a second, by all
+    cores, on vectors of `register_bytes`: as wide as the registers, or half as wide where that is faster.
+    `launch`: seconds of handing a launch to threads. All others: as in `CoreCosts`, of registers of `register_bytes`.
+    """
+
+    clock: float
+    memory: float
+    core_memory: float
+    cache: float
+    core_cache: float
+    shared: float
+    multiply_adds: float
+    register_bytes: int
+    loads: float
+    stores: float
+    latency: float
+    stored_2: float
+    stored_3: float
+    stored: float
+    past_3: float
+    past: float
+    past_store: float
+    cache_share: float
+    launch: float
+
+    def core_costs(self, level_1: int) -> CoreCosts:
+        """What one core costs, with so many bytes of level 1; 0 where that is unknown."""
+        return CoreCosts(
+            self.loads, self.stores, self.latency, level_1 or CoreCosts.level_1, self.core_memory, self.stored_2,
+            self.stored_3, self.stored, self.past_3, self.past, self.past_store,
+            self.cache_share,
+        )  # fmt: skip
+
+
+def known_cpu_rates(cache: DiskCache | None = None) -> CpuRates | None:
+    """The rates that were measured on this processor, with the cores that this process may use; None if none were.
+
+    Measures nothing. A damaged entry counts as none. `cache`: this user's unless given. This user's are read once: a
+    process plans by the same rates from its first call to its last.
+    """
+    return _users(_key()) if cache is None else _read(cache, _key())
+
+
+def store_cpu_rates(rates: CpuRates, cache: DiskCache | None = None) -> bool:
+    """Keep rates for later processes, and for this one. Returns whether they are stored."""
+    stored = (cache or DiskCache()).put(_key(), json.dumps(asdict(rates)).encode())
+    _users.cache_clear()
+    return stored
+
+
+def family_cpu_rates() -> CpuRates:
+    """The rates of this processor's family, with the cores that this process may use; nothing is measured."""
+    limits = cpu_limits()
+    family, cores = family_of(this_processor(), limits.register_bytes), limits.multiprocessors
+    core = family.core(limits.register_bytes)
+    level_3 = family.level_3 * family.clock
+    return CpuRates(
+        family.clock, memory_of(limits), core.memory, level_3 * cores, level_3, family.level_2 * family.clock * cores,
+        multiply_adds_of(family, limits), limits.register_bytes, core.loads, core.stores, core.latency, core.stored_2,
+        core.stored_3, core.stored, core.past_3, core.past, core.past_store, core.cache_share, LAUNCH_SECONDS,
+    )  # fmt: skip
+
+
+def host_level_1() -> int:
+    """Bytes of a core's nearest cache; 0 where unknown."""
+    return cache_bytes(1, shared_out=True)
+
+
+def vector_bytes() -> int:
+    """Bytes of the vectors that this CPU computes with: its registers', or half as many where that was measured to be
+    faster."""
+    found, widest = known_cpu_rates(), cpu_limits().register_bytes
+    return widest if found is None else min(widest, found.register_bytes)
+
+
+def in_ranges(rates: CpuRates) -> CpuRates:
+    """The rates with those beyond their ranges at the ends of these."""
+    values = {name: min(max(getattr(rates, name), low), high) for name, (low, high) in RANGES.items()}
+    return CpuRates(**values)
+
+
+@functools.cache
+def _users(key: str) -> CpuRates | None:
+    """The rates in this user's cache, read once."""
+    return _read(DiskCache(), key)
+
+
+@functools.cache
+def _key() -> str:
+    """The key of the rates: a hash of the processor and its microcode, and of the part that this process may use."""
+    limits, processor = cpu_limits(), this_processor()
+    sizes = (limits.multiprocessors, limits.registers, limits.register_bytes, limits.shared, limits.cache)
+    parts = ["cpu rates", VERSION, *(getattr(processor, each.name) for each in fields(processor)), *sizes]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _read(cache: DiskCache, key: str) -> CpuRates | None:
+    import msgspec
+
+    try:
+        rates = msgspec.json.decode(cache.get(key) or b"", type=CpuRates)
+    except (ValueError, RecursionError):
+        return None
+    return rates if rates.register_bytes in (16, 32, 64) and rates == in_ranges(rates) else None

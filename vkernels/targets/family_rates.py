@@ -1,0 +1,85 @@
+"""Rates of a CPU that was not measured, by its family.
+
+Figures a core and cycle are from the makers' documents; what they do not say is as for all. Clocks are round figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from vkernels.ir.core_costs import CoreCosts, default_core_costs
+from vkernels.ir.limits import Limits
+
+from .processor import Processor
+
+CLOCK = 3.5e9
+MOST_DRAWING = 24
+"""Cores that draw more from memory than fewer would."""
+
+
+@dataclass(frozen=True)
+class FamilyRates:
+    """Of one core. Bytes a cycle from level 2 and level 3; whole registers a cycle that are multiplied and added,
+    loaded and stored; None where the width of registers decides."""
+
+    level_2: float = 37.0
+    level_3: float = 17.0
+    vectors: float | None = None
+    loads: float | None = None
+    stores: float | None = None
+    clock: float = CLOCK
+
+    def core(self, register_bytes: int) -> CoreCosts:
+        """The costs of a core with such registers."""
+        usual = default_core_costs(register_bytes)
+        return replace(usual, loads=self.loads or usual.loads, stores=self.stores or usual.stores)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A family: which processors belong to it, with vector registers of so many bytes, and where its rates are from."""
+
+    holds: Callable[[Processor, int], bool]
+    rates: FamilyRates
+    source: str
+
+
+OTHERS = FamilyRates()
+"""Measured on AMD Zen 4 with 2 cores: 183 GFLOP/s, which is one multiply-add a cycle on registers of 64 bytes; of 32
+bytes or less two, as on most server cores. Level 2 and 3 by STREAM-like sums of 256 KiB and 8 MiB a core."""
+
+FAMILIES = (
+    Row(
+        lambda cpu, width: cpu.vendor == "GenuineIntel" and width == 64,
+        FamilyRates(level_2=52, level_3=15, vectors=2, loads=2, stores=1, clock=3e9),
+        "Intel 64 and IA-32 Architectures Optimization Reference Manual: cache parameters of Skylake Server, sustained",
+    ),
+    Row(
+        lambda cpu, width: cpu.vendor == "AuthenticAMD" and cpu.family == "26" and width == 64,
+        FamilyRates(vectors=2, loads=2, stores=1),
+        "Software Optimization Guide for the AMD Zen5 Microarchitecture (58455): data paths of 512 bits",
+    ),
+    Row(
+        lambda cpu, width: cpu.vendor == "0x41" and cpu.model in ("0xd4f", "0xd83", "0xd84"),
+        FamilyRates(vectors=4, clock=3e9),
+        "LLVM's model of Arm Neoverse V2 and V3: four vector pipelines",
+    ),
+)
+
+
+def family_of(processor: Processor, register_bytes: int) -> FamilyRates:
+    """The rates of a processor's family, or those of all others."""
+    known = (row.rates for row in FAMILIES if row.holds(processor, register_bytes))
+    return next(known, OTHERS)
+
+
+def multiply_adds_of(family: FamilyRates, limits: Limits) -> float:
+    """Multiply-adds of float32 a second, of all cores together."""
+    vectors = family.vectors or (1.0 if limits.register_bytes > 32 else 2.0)
+    return vectors * family.clock * limits.multiprocessors * limits.register_bytes / 4
+
+
+def memory_of(limits: Limits) -> float:
+    """Bytes a second that all cores together read from memory: those of one, and less for each more."""
+    return 20e9 + 10e9 * min(limits.multiprocessors, MOST_DRAWING)

@@ -1,0 +1,75 @@
+"""CPUs by LLVM's names, for which code is compiled and read where they are not present: `cpu:sapphirerapids`.
+
+Cores and caches are those of the largest model sold under the name, from the makers' data sheets.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .host_cpu import dot_units, vector_registers
+from .target import CpuSizes, Target
+
+X86_64 = "x86_64"
+MEMORY = 1 << 38
+_AVX512 = ("avx2", "avx512f", "avx512bw", "avx512dq", "avx512vl")
+_KIB, _MIB = 1 << 10, 1 << 20
+
+
+@dataclass(frozen=True)
+class Processor:
+    """A CPU that LLVM knows. `features`: LLVM's names of those that matter here. `level_2`: bytes of a core, `level_3`
+    of all `cores`."""
+
+    name: str
+    features: tuple[str, ...]
+    cores: int
+    level_2: int
+    level_3: int
+
+
+PROCESSORS: Mapping[str, Processor] = {
+    processor.name: processor
+    for processor in (
+        Processor("skylake-avx512", _AVX512, 28, _MIB, 38 * _MIB),
+        Processor("cascadelake", (*_AVX512, "avx512vnni"), 28, _MIB, 38 * _MIB),
+        Processor("cooperlake", (*_AVX512, "avx512vnni", "avx512bf16"), 28, _MIB, 38 * _MIB),
+        Processor("icelake-server", (*_AVX512, "avx512vnni"), 40, 1280 * _KIB, 60 * _MIB),
+        Processor("sapphirerapids", (*_AVX512, "avx512vnni", "avx512bf16"), 60, 2 * _MIB, 112 * _MIB),
+        Processor("emeraldrapids", (*_AVX512, "avx512vnni", "avx512bf16"), 64, 2 * _MIB, 320 * _MIB),
+        Processor("graniterapids", (*_AVX512, "avx512vnni", "avx512bf16"), 128, 2 * _MIB, 504 * _MIB),
+        Processor("sierraforest", ("avx2", "avxvnni", "avxvnniint8"), 144, _MIB, 108 * _MIB),
+        Processor("alderlake", ("avx2", "avxvnni"), 8, 1280 * _KIB, 30 * _MIB),
+        Processor("znver2", ("avx2",), 64, 512 * _KIB, 256 * _MIB),
+        Processor("znver3", ("avx2",), 64, 512 * _KIB, 256 * _MIB),
+        Processor("znver4", (*_AVX512, "avx512vnni", "avx512bf16"), 96, _MIB, 384 * _MIB),
+        Processor("znver5", (*_AVX512, "avx512vnni", "avx512bf16"), 128, _MIB, 512 * _MIB),
+    )
+}
+"""Every CPU that code is compiled for by name. LLVM ends the process at an x86 name that it does not know."""
+
+
+@functools.cache
+def processor_targets() -> Mapping[str, Target]:
+    """A target for each of them, as `cpu:NAME`; nothing is known of their rates."""
+    return {f"cpu:{name}": _target(processor) for name, processor in PROCESSORS.items()}
+
+
+def _target(processor: Processor) -> Target:
+    features = dict.fromkeys(processor.features, True)
+    registers, register_bytes = vector_registers(features, X86_64)
+    return Target(
+        key=f"cpu:{processor.name}",
+        name=processor.name,
+        vendor="cpu",
+        architecture=processor.name,
+        multiprocessors=processor.cores,
+        memory=MEMORY,
+        level_2=processor.level_2 * processor.cores,
+        cache=processor.level_3,
+        sizes=CpuSizes(processor.level_2, registers, register_bytes, dot_units=dot_units(features, X86_64)),
+        rates=None,
+        unverified=("memory",),
+    )
