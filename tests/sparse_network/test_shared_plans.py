@@ -1,13 +1,11 @@
 """Plans of a sparse network's launches: few for many shapes, and right where the last tile is not full."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 import vkernels as vk
+from vkernels.ir.limits import Limits
 from vkernels.library.spdnn import equal_weight_layers
-from vkernels.runtime import dispatch
 from vkernels.sparse_network.generate import radix_network
 from vkernels.sparse_network.network import SparseNetwork
 from vkernels.sparse_network.run_layers import run_layers
@@ -73,7 +71,7 @@ def test_sizes_that_plans_are_chosen_for_are_few():
 
 @pytest.mark.parametrize(("dtype", "width"), [("float32", 16), ("float16", 32)])
 def test_two_outputs_are_worked_on_at_a_time_where_features_leave_a_cores_own_cache(dtype, width):
-    limits = replace(dispatch.limits(), shared=1 << 20, multiprocessors=1)
+    limits = Limits(registers=32, register_bytes=64, shared=1 << 20, multiprocessors=1, cache=32 << 20)
     dtypes = {"column": "int32", "weight": "float32", "bias": "float32", "peak": "float32", "y": dtype, "out": dtype}
     for neurons, images, tile in ((65536, 256, 2 * width), (65536, 8, 8), (1024, 256, None)):
         sizes = {"N": neurons, "I": images, "L": 12, "K": 32}
