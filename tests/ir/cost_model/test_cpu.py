@@ -41,14 +41,6 @@ def product(sizes, plan):
     return batch_of(space, plan), model_plan(space, plan).seconds
 
 
-def test_what_a_dot_takes_position_by_position_is_not_alive_at_once():
-    """24 registers of sums, four of a row of `b` and one element of `a`, however many rows a chunk has."""
-    sizes = {"M": 512, "N": 512, "K": 512}
-    for chunk in (1, 4, 8):
-        batch, _ = product(sizes, Plan({"i": 6, "j": 64}, {"k": chunk}, lanes="j"))
-        assert cpu_registers(batch, WIDE) == 24 + 4 + 1
-
-
 def test_a_program_goes_on_in_the_rows_that_the_one_before_wrote():
     """Where little is summed, moving on to other rows, on other pages each, costs more than it saves."""
     sizes = {"M": 2048, "N": 2048, "K": 64}

@@ -103,18 +103,11 @@ def _taken(loop: Loop, at: PlanBatch, limits: Limits) -> Numbers:
 def _slots_of(
     tiles: tuple[LiveTile, ...], at: PlanBatch, limits: Limits, words: Mapping[Operation, Numbers] = NO_WORDS
 ) -> Numbers:
-    return sum(_slots_of_tile(alive, at, limits, words) for alive in tiles)
-
-
-def _slots_of_tile(alive: LiveTile, at: PlanBatch, limits: Limits, words: Mapping[Operation, Numbers]) -> Numbers:
-    """Registers of a tile; of what is loaded for dots, those of one contracted position or word: others are loaded
-    later."""
-    lanes, axes, width = at.choices.lanes, alive.axes, _lanes(max(4, alive.element_bytes), limits)
-    if alive.into_dot and lanes not in axes:
-        return 1
-    if alive.loaded_along is not None and alive.loaded_along != lanes:
-        return slots(tuple(axis for axis in axes if axis != alive.loaded_along), at, width)
-    return slots(axes, at, width) / depth_of_tile(alive, words)
+    return sum(
+        1 if alive.into_dot and at.choices.lanes not in alive.axes
+        else slots(alive.axes, at, _lanes(max(4, alive.element_bytes), limits)) / depth_of_tile(alive, words)
+        for alive in tiles
+    )  # fmt: skip
 
 
 def cpu_unrolled(at: PlanBatch, limits: Limits) -> Numbers:

@@ -82,15 +82,11 @@ class LoopStep:
 
 @dataclass(frozen=True)
 class LiveTile:
-    """A tile alive at some point: `element_bytes` of its elements; whether a dot takes it, a part at a time.
-
-    `loaded_along`: the axis that dots contract, of a tile that is only loaded for them: one position after another.
-    """
+    """A tile alive at some point: `element_bytes` of its elements; whether a dot takes it, a part at a time."""
 
     axes: Axes
     element_bytes: int
     into_dot: bool
-    loaded_along: str | None = None
 
 
 @dataclass(frozen=True)

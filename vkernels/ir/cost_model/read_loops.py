@@ -332,16 +332,7 @@ def _highest(maximum: Operation) -> LiveTile:
 
 def _alive(value: SSAValue) -> LiveTile:
     into_dot = any(isinstance(use.operation, DotOp) and use.index < 2 for use in value.uses)
-    return LiveTile(axes_of(value), bytes_of(value.type), into_dot, _loaded_along(value))
-
-
-def _loaded_along(value: SSAValue) -> str | None:
-    """The axis that all dots contract which a loaded tile is for; None if it is for anything else."""
-    users = [use.operation for use in value.uses]
-    if not isinstance(value.owner, AccessOp) or not all(isinstance(user, DotOp) for user in users):
-        return None
-    axes = {user.axis.data for user in users if isinstance(user, DotOp)}
-    return axes.pop() if len(axes) == 1 else None
+    return LiveTile(axes_of(value), bytes_of(value.type), into_dot)
 
 
 def _work_axes(op: Operation) -> Axes | None:
