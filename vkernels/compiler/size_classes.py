@@ -38,16 +38,18 @@ class SizeClass:
 
     def samples(self, sizes: Mapping[str, int]) -> list[dict[str, int]]:
         """Usual sizes of calls of the class, from small to large ones, by name. They are odd where `WIDE` may not
-        divide them, but the largest on a CPU."""
+        divide them; a last one on a CPU has powers of two."""
 
         def sample(name: str, part: float) -> int:
             least, most = self.least.get(name, 1), self.most[name]
             size = int(least * pow(most / least, part))
-            if self.on_cpu and part == SAMPLES[-1]:
-                return min(most, 1 << round(log2(size)))
             return max(WIDE, size // WIDE * WIDE) if name in self.wide else min(most, size | 1)
 
-        return [{**sizes, **{name: sample(name, part) for name in self.most}} for part in SAMPLES]
+        found = [{**sizes, **{name: sample(name, part) for name in self.most}} for part in SAMPLES]
+        if self.on_cpu:
+            last = {name: min(most, 1 << round(log2(found[-1][name]))) for name, most in self.most.items()}
+            found.append({**sizes, **last})
+        return found
 
     def holds(self, sizes: Mapping[str, int]) -> bool:
         """Whether a call with these sizes may run the code of the class."""
