@@ -107,17 +107,13 @@ entry:
   %count = load i64, ptr %call
   %threads_at = getelementptr i64, ptr %call, i64 2
   %threads = load i64, ptr %threads_at
-  %words_at = getelementptr i64, ptr %call, i64 7
-  %words = load i64, ptr %words_at
   br label %launches
 launches:
   %l = phi i64 [ 0, %entry ], [ %l_next, %dealt ]
   %more = icmp slt i64 %l, %count
   br i1 %more, label %launch, label %end
 launch:
-  %offset = mul i64 %l, %words
-  %index = add i64 %offset, 8
-  %this = getelementptr i64, ptr %call, i64 %index
+  %this = call ptr @launch_of(ptr %call, i64 %l)
   %finished = getelementptr i64, ptr %this, i64 8
   store i64 0, ptr %finished
   %sleepers = getelementptr i64, ptr %this, i64 9
@@ -142,9 +138,7 @@ parts:
   %is_thread = icmp ult i64 %t, %threads
   br i1 %is_thread, label %part, label %dealt
 part:
-  %at = mul i64 %t, 8
-  %place = add i64 %at, 16
-  %part_at = getelementptr i64, ptr %this, i64 %place
+  %part_at = call ptr @part_of(ptr %this, i64 %t)
   %high = shl i64 %end_of, 32
   %both = or i64 %high, %begin
   store i64 %both, ptr %part_at

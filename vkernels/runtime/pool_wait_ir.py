@@ -125,6 +125,18 @@ done:
   ret void
 }
 
+; Whether the latest call wants helper %number, or the helpers are to end.
+define internal i1 @comes(ptr %pool, i64 %number) {
+  %wanted_at = getelementptr i64, ptr %pool, i64 1
+  %stop_at = getelementptr i64, ptr %pool, i64 33
+  %helpers = load atomic i64, ptr %wanted_at seq_cst, align 8
+  %wanted = icmp slt i64 %number, %helpers
+  %stop = load atomic i64, ptr %stop_at seq_cst, align 8
+  %ends = icmp ne i64 %stop, 0
+  %comes = or i1 %wanted, %ends
+  ret i1 %comes
+}
+
 ; Wait for a call after generation %seen that wants helper %number, or for the end; returns its generation.
 ; Calls for fewer threads pass unnoticed: they do not keep the helper awake, nor do they wake it.
 define internal i64 @await_call(ptr %pool, i64 %seen, i64 %number) {
@@ -134,8 +146,6 @@ entry:
   %never = icmp eq i64 %spins, 0
   %began = alloca i64, align 8
   store i64 0, ptr %began
-  %wanted_at = getelementptr i64, ptr %pool, i64 1
-  %stop_at = getelementptr i64, ptr %pool, i64 33
   %asleep = getelementptr i64, ptr %pool, i64 8
   %shared = icmp ugt i64 %number, 30
   %shift = select i1 %shared, i64 31, i64 %number
@@ -149,11 +159,7 @@ spin:
   %changed = icmp ne i64 %now, %known
   br i1 %changed, label %judge, label %again
 judge:
-  %helpers = load atomic i64, ptr %wanted_at seq_cst, align 8
-  %wanted = icmp slt i64 %number, %helpers
-  %stop = load atomic i64, ptr %stop_at seq_cst, align 8
-  %ends = icmp ne i64 %stop, 0
-  %comes = or i1 %wanted, %ends
+  %comes = call i1 @comes(ptr %pool, i64 %number)
   br i1 %comes, label %done, label %again
 again:
   br i1 %never, label %doze, label %turn_over
@@ -170,11 +176,7 @@ look:
   %differs = icmp ne i64 %found, %dozing_at
   br i1 %differs, label %judge_again, label %nap
 judge_again:
-  %helpers_now = load atomic i64, ptr %wanted_at seq_cst, align 8
-  %wanted_now = icmp slt i64 %number, %helpers_now
-  %stop_now = load atomic i64, ptr %stop_at seq_cst, align 8
-  %ends_now = icmp ne i64 %stop_now, 0
-  %comes_now = or i1 %wanted_now, %ends_now
+  %comes_now = call i1 @comes(ptr %pool, i64 %number)
   br i1 %comes_now, label %woken, label %doze
 nap:
   call void @sleep(ptr %pool, i64 %found, i32 %bit32)

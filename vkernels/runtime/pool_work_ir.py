@@ -3,6 +3,24 @@
 from __future__ import annotations
 
 WORK = r"""
+; The words of a call's launch.
+define internal ptr @launch_of(ptr %call, i64 %number) {
+  %words_at = getelementptr i64, ptr %call, i64 7
+  %words = load i64, ptr %words_at
+  %offset = mul i64 %number, %words
+  %index = add i64 %offset, 8
+  %launch = getelementptr i64, ptr %call, i64 %index
+  ret ptr %launch
+}
+
+; What is left of a thread's part of a launch.
+define internal ptr @part_of(ptr %launch, i64 %thread) {
+  %offset = mul i64 %thread, 8
+  %index = add i64 %offset, 16
+  %part = getelementptr i64, ptr %launch, i64 %index
+  ret ptr %part
+}
+
 ; Take units of one thread's part and run them until none is left; returns how many programs that were. A turn takes
 ; half of what is left: the thread itself at the front, another one at the back.
 define internal i64 @take(ptr %call, ptr %launch, ptr %workspace, i64 %thread, i1 %own) {
@@ -14,9 +32,7 @@ entry:
   %programs = load i64, ptr %programs_at
   %grain_at = getelementptr i64, ptr %launch, i64 2
   %grain = load i64, ptr %grain_at
-  %offset = mul i64 %thread, 8
-  %index = add i64 %offset, 16
-  %part = getelementptr i64, ptr %launch, i64 %index
+  %part = call ptr @part_of(ptr %launch, i64 %thread)
   %first = load atomic i64, ptr %part seq_cst, align 8
   br label %turn
 turn:
@@ -86,17 +102,13 @@ define internal void @work(ptr %pool, ptr %call, ptr %workspace, i64 %thread) {
 entry:
   %count = load i64, ptr %call
   %last = sub i64 %count, 1
-  %words_at = getelementptr i64, ptr %call, i64 7
-  %words = load i64, ptr %words_at
   br label %loop
 loop:
   %l = phi i64 [ 0, %entry ], [ %l_next, %on ]
   %more = icmp slt i64 %l, %count
   br i1 %more, label %launch, label %end
 launch:
-  %offset = mul i64 %l, %words
-  %index = add i64 %offset, 8
-  %this = getelementptr i64, ptr %call, i64 %index
+  %this = call ptr @launch_of(ptr %call, i64 %l)
   %mine = call i64 @take_all(ptr %call, ptr %this, ptr %workspace, i64 %thread)
   %is_last = icmp eq i64 %l, %last
   br i1 %is_last, label %end, label %report
@@ -135,8 +147,6 @@ entry:
   %count = load i64, ptr %call
   %arguments_at = getelementptr i64, ptr %call, i64 1
   %arguments = load ptr, ptr %arguments_at
-  %words_at = getelementptr i64, ptr %call, i64 7
-  %words = load i64, ptr %words_at
   %workspace_at = getelementptr i64, ptr %call, i64 5
   %workspace = load ptr, ptr %workspace_at
   br label %loop
@@ -145,9 +155,7 @@ loop:
   %more = icmp slt i64 %l, %count
   br i1 %more, label %launch, label %end
 launch:
-  %offset = mul i64 %l, %words
-  %index = add i64 %offset, 8
-  %this = getelementptr i64, ptr %call, i64 %index
+  %this = call ptr @launch_of(ptr %call, i64 %l)
   %function = load ptr, ptr %this
   %programs_at = getelementptr i64, ptr %this, i64 1
   %programs = load i64, ptr %programs_at
