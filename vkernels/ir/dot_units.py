@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import BFloat16Type, IntegerType
 from xdsl.ir import Attribute
 
-WORD_BITS = 32
+from .dialect.words import KINDS
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class DotUnit:
     @property
     def depth(self) -> int:
         """Elements of a word."""
-        return WORD_BITS // (8 if self.element == "i8" else 16)
+        return KINDS[self.kind][0]
 
     @property
     def offset(self) -> int:
@@ -52,13 +51,5 @@ DOT_UNITS = {
 
 def unit_for(names: Iterable[str], element: Attribute) -> DotUnit | None:
     """The best unit among `names` for operands of an element type; None if there is none."""
-    text = element_name(element)
     present = set(names)
-    return next((unit for name, unit in DOT_UNITS.items() if name in present and unit.element == text), None)
-
-
-def element_name(element: Attribute) -> str:
-    """`i8` or `bf16`; empty for what no unit takes."""
-    if isinstance(element, BFloat16Type):
-        return "bf16"
-    return "i8" if isinstance(element, IntegerType) and element.width.data == 8 else ""
+    return next((unit for name, unit in DOT_UNITS.items() if name in present and unit.element == str(element)), None)
