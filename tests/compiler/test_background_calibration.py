@@ -173,8 +173,12 @@ def test_a_session_begins_once_and_most_sessions_never(monkeypatch):
 
 
 def test_a_process_without_more_threads_calibrates_nothing(cache, monkeypatch):
+    refused = []
+
     def refuse(self):
+        refused.append(self)
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Timer, "start", refuse)
     BackgroundCalibration(cache).begin()
+    assert len(refused) == 1
