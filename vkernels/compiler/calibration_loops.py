@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from vkernels.targets.processor import llvm_processor
+from .backends.llvm import host_features, host_processor
 
 MULTIPLY_ADDS = 10
 """Independent multiply-adds of vectors in a step: more than two units with a latency of four cycles can hold."""
@@ -56,12 +56,8 @@ def loops(register_bytes: int) -> Iterator[Loops]:
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    features = llvm.get_host_cpu_features()
-    name, text = llvm_processor(llvm.get_host_cpu_name(), features), features.flatten()
-    if features.get("avx512f"):
-        text += ",-prefer-256-bit"
     machine = llvm.Target.from_default_triple().create_target_machine(
-        cpu=name, features=text, opt=2, jit=True, codemodel="jitdefault"
+        cpu=host_processor(), features=host_features(), opt=2, jit=True, codemodel="jitdefault"
     )
     module = llvm.parse_assembly(_text(register_bytes))
     with llvm.create_mcjit_compiler(module, machine) as engine:
@@ -128,12 +124,7 @@ def _reading(name: str, words: str) -> str:
     for n in range(LOADED_VECTORS):
         body += [f"%p{n} = getelementptr {words}, ptr %here, i64 {n}", f"%v{n} = load {words}, ptr %p{n}, align 8"]
         body += [f"%t{n} = xor {words} %s{n}, %v{n}"]
-    return f"""
-define void @{name}(i64 %memory, i64 %blocks, i64 %steps) {{
-entry:
-  %at = inttoptr i64 %memory to ptr
-  br label %pass
-{_passes(body, "%at", words, words)}"""
+    return _over_blocks(name, body, words, words)
 
 
 def _storing(floats: str, register_bytes: int) -> str:
@@ -141,13 +132,7 @@ def _storing(floats: str, register_bytes: int) -> str:
     for n in range(LOADED_VECTORS):
         body += [f"%p{n} = getelementptr {floats}, ptr %here, i64 {n}"]
         body += [f"store {floats} %a, ptr %p{n}, align {register_bytes}"]
-    return f"""
-define void @store(i64 %memory, i64 %blocks, i64 %steps) {{
-entry:
-  %at = inttoptr i64 %memory to ptr
-  %a = load {floats}, ptr %at, align 8
-  br label %pass
-{_passes(body, "%at", floats, None)}"""
+    return _over_blocks("store", body, floats, None, f"%a = load {floats}, ptr %at, align 8")
 
 
 def _working(name: str, floats: str, register_bytes: int, past: bool) -> str:
@@ -205,13 +190,7 @@ def _copying(name: str, floats: str, register_bytes: int, how: str) -> str:
         body += [f"%p{n} = getelementptr {floats}, ptr %here, i64 {n}", f"%v{n} = load {floats}, ptr %p{n}, align 8"]
         body += [f"%q{n} = getelementptr {floats}, ptr %to, i64 {n}"]
         body += [f"store {floats} %v{n}, ptr %q{n}, align {register_bytes}{how}"]
-    return f"""
-define void @{name}(i64 %memory, i64 %blocks, i64 %steps) {{
-entry:
-  %at = inttoptr i64 %memory to ptr
-  %vectors = mul i64 %blocks, {LOADED_VECTORS}
-  br label %pass
-{_passes(body, "%at", floats, None)}"""
+    return _over_blocks(name, body, floats, None, f"%vectors = mul i64 %blocks, {LOADED_VECTORS}")
 
 
 def _gathering(floats: str) -> str:
@@ -228,6 +207,17 @@ entry:
   %a = load {floats}, ptr %at, align 8
   br label %pass
 {_passes(body, "%first", "i32", floats)}"""
+
+
+def _over_blocks(name: str, body: list[str], element: str, kind: str | None, first: str = "") -> str:
+    """A function that goes through its memory as `_passes` has it. `first`: what it does once, before."""
+    return f"""
+define void @{name}(i64 %memory, i64 %blocks, i64 %steps) {{
+entry:
+  %at = inttoptr i64 %memory to ptr
+  {first}
+  br label %pass
+{_passes(body, "%at", element, kind)}"""
 
 
 def _passes(body: list[str], first: str, element: str, kind: str | None) -> str:
@@ -257,7 +247,7 @@ done:
 
 
 def _chain() -> str:
-    body = ["%c0 = phi i64 [%steps, %entry], [%c16, %loop]"]
+    body = [f"%c0 = phi i64 [%steps, %entry], [%c{CHAIN_CYCLES}, %loop]"]
     body += [f"%c{n + 1} = {'xor' if n % 2 else 'add'} i64 %c{n}, %steps" for n in range(CHAIN_CYCLES)]
     return f"""
 define void @chain(i64 %steps) {{

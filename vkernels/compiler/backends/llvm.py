@@ -128,7 +128,7 @@ def compile_lowered(
 
 def _cached_code(text: str, artifacts: ArtifactCache) -> NativeCode:
     with LLVM_LOCK:
-        key = code_key(text, f"{_machine().triple} {_processor()}", host_features())
+        key = code_key(text, f"{_machine().triple} {host_processor()}", host_features())
     native: NativeCode | None = artifacts.get(key, NativeCode)
     if native is None:
         native = _native_code(text, unit_functions)
@@ -199,12 +199,13 @@ def _machine() -> Any:
     # The JIT links an object into one piece of memory, so constants are operands near the code. The default model gives
     # the address of each a register, and under pressure loads constants in every iteration.
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=_processor(), features=host_features(), opt=2, reloc="pic", codemodel="small", jit=True
+        cpu=host_processor(), features=host_features(), opt=2, reloc="pic", codemodel="small", jit=True
     )
 
 
 @cache
-def _processor() -> str:
+def host_processor() -> str:
+    """LLVM's name of this machine's CPU."""
     import llvmlite.binding as llvm
 
     return llvm_processor(str(llvm.get_host_cpu_name()), llvm.get_host_cpu_features())
