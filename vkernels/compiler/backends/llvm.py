@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 import threading
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +16,7 @@ from vkernels.ir.dialect import MappedOp
 from vkernels.ir.errors import IRError
 from vkernels.ir.lowering.llvm.lower_to_llvm import LlvmModule, lower_to_llvm
 from vkernels.targets.cpu_rates import vector_bytes
-from vkernels.targets.host_cpu import dot_units
+from vkernels.targets.host_cpu import cpu_limits
 from vkernels.targets.processor import llvm_processor
 
 from ..artifact_cache import ArtifactCache, NativeCode, code_key
@@ -251,12 +250,9 @@ def host_scales() -> bool:
     return all(features.get(name, False) for name in ("avx512f", "avx512vl"))
 
 
-@cache
 def host_dot_units() -> tuple[str, ...]:
     """Names of this CPU's dot units."""
-    import llvmlite.binding as llvm
-
-    return dot_units(llvm.get_host_cpu_features(), platform.machine())
+    return cpu_limits().dot_units
 
 
 @cache
