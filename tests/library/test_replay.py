@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import numpy as np
 import pytest
 import torch
+from jaxtyping import Float
 
 import vkernels as vk
 from vkernels import library
+from vkernels.compiler.default_session import use_session
+from vkernels.compiler.session import CompilerSession
 from vkernels.library.arrays import empty_like, give_back
 from vkernels.library.norms import layer_norm_backward
 from vkernels.library.replay import refuse, replayed
 from vkernels.library.rows import softmax_rows
+from vkernels.runtime import class_calls
+from vkernels.runtime.class_calls import ClassCalls
+from vkernels.runtime.dispatch import launcher_of
 
 
 def normal(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -289,3 +296,39 @@ def test_wrong_classes_are_found_in_a_repeated_call():
         torch.testing.assert_close(library.cross_entropy(x, target), torch.nn.functional.cross_entropy(x, target))
     with pytest.raises(vk.ArgumentError, match="target holds 10"):
         library.cross_entropy(x, torch.tensor([0, 10, 3, 4]))
+
+
+def test_code_of_a_class_is_repeated_until_the_sizes_have_their_own(monkeypatch):
+    @vk.kernel
+    def increment(x: Float[vk.Tensor, "N"], out: Float[vk.Tensor, "N"]):
+        i = vk.tile("N")
+        out[i] = x[i] + 1
+
+    def incremented(x):
+        out = empty_like(x, tuple(x.shape))
+        increment(x, out)
+        return out
+
+    def check(x):
+        torch.testing.assert_close(repeated(x), x + 1)
+
+    repeated, ran = calls_of(incremented)
+    session = CompilerSession(patience=600.0, exact_shapes=1)
+    with use_session(session):
+        for length in (7, 33, 33, 33):
+            check(normal(length))
+        assert len(ran) == 2
+        entry = [*launcher_of(increment)._calls.values()][-1]
+        assert isinstance(entry.distinct, ClassCalls)
+        monkeypatch.setattr(class_calls, "WORTH_SECONDS", 0.0)
+        check(normal(33))
+        deadline = time.monotonic() + 60
+        while entry.distinct is not None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        check(normal(33))
+        assert not isinstance(entry.distinct, ClassCalls)
+        before = len(ran)
+        for _ in range(3):
+            check(normal(33))
+        assert len(ran) == before + 1
+    session.close()

@@ -18,7 +18,6 @@ from typing import Any, TypeVar
 
 from vkernels.ir.errors import OutOfMemoryError
 from vkernels.runtime import events, recording
-from vkernels.runtime.class_calls import ClassCalls
 from vkernels.runtime.recording import CallRecording, current
 from vkernels.runtime.threads import on_threads_change
 
@@ -154,9 +153,8 @@ class _Recorder:
     settled: bool = True
 
     def launched(self, entry: Any, prepared: Any, addresses: Sequence[int], scalars: Sequence[Any]) -> None:
-        self.refused = self.refused or not hasattr(prepared, "template")  # a GPU's
-        is_last = prepared is entry.distinct and not isinstance(prepared, ClassCalls)
-        self.settled = self.settled and is_last  # not about to be replaced by better code
+        self.refused = self.refused or not prepared.is_repeatable
+        self.settled = self.settled and prepared is entry.distinct  # not about to be replaced by better code
         self.steps.append((entry, prepared, tuple(addresses), tuple(scalars), len(self.made)))
 
     def tape(self, values: Sequence[Any], result: Any) -> CapturedCall | None:

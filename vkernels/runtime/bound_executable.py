@@ -43,6 +43,8 @@ class BoundExecutable:
     `plan`, `rung`: of the code, for launch events.
     """
 
+    is_repeatable = True
+
     def __init__(
         self,
         compiled: NativeKernel,

@@ -19,6 +19,8 @@ GPU_SECONDS = 1e-3
 class Calls(Protocol):
     """Code bound to a layout."""
 
+    is_repeatable: bool
+
     def run(self, addresses: Sequence[int], scalars: Sequence[bool | int | float]) -> None: ...
     def launch_record(self) -> LaunchRecord: ...
 
@@ -32,6 +34,7 @@ class ClassCalls:
 
     def __init__(self, calls: Calls, make_exact: Callable[[Sequence[int]], object], least: float = 0.0):
         self._calls, self._least = calls, least
+        self.is_repeatable = calls.is_repeatable
         self._make_exact: Callable[[Sequence[int]], object] | None = make_exact
         self._seconds = 0.0
 

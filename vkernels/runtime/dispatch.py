@@ -70,7 +70,12 @@ def limits(device: str = CPU) -> Limits:
 
 
 class Runnable(Protocol):
-    """Code bound to a call's layout; addresses and scalars are given in the order of the parameters."""
+    """Code bound to a call's layout; addresses and scalars are given in the order of the parameters.
+
+    `is_repeatable`: whether calls recorded by library functions may run it again.
+    """
+
+    is_repeatable: bool
 
     def run(self, addresses: Sequence[int], scalars: Sequence[bool | int | float]) -> None: ...
     def launch_record(self) -> events.LaunchRecord: ...
