@@ -1,0 +1,150 @@
+"""Loops of compiled kernels do what their texts say: multiply-adds, bytes and trips, on every architecture."""
+
+from __future__ import annotations
+
+from math import prod
+
+import pytest
+
+from tests.compiler.backends.texts import F32, I32, POINTERS, N, compiled, kernel, matmul
+from vkernels.compiler.artifact_cache import ArtifactCache
+from vkernels.compiler.backends.triton_adapter import Binary
+from vkernels.compiler.binaries.instructions import Kind
+from vkernels.compiler.binaries.match_loops import trips_of
+from vkernels.compiler.binaries.read_amdgcn import read_amdgcn
+from vkernels.compiler.binaries.read_code import KernelCode, read_code, read_code_cached
+from vkernels.compiler.binaries.read_sass import disassemble, read_sass
+from vkernels.compiler.binaries.source_loops import read_source
+from vkernels.compiler.binaries.static_bound import DEVICE_MEMORY, TENSOR, LaunchWork, loop_cycles, static_bound
+from vkernels.ir.disk_cache import DiskCache
+from vkernels.ir.errors import FileError
+from vkernels.targets import known_targets, limits_of
+
+NVIDIA = ["sm_80", "sm_89", "sm_90", "sm_100", "sm_120"]
+AMD = ["gfx90a", "gfx942", "gfx950", "gfx1100"]
+DEVICE = {target.architecture: target for target in known_targets().values()}
+STEPS = 1024
+
+
+def counted(text: str, binary: Binary) -> tuple[KernelCode, list[float | None]]:
+    """The code, and trips of its regions for `STEPS` steps."""
+    code, source = read_code(binary), read_source(text)
+    return code, trips_of(code, source, source.trips({"steps": STEPS}))
+
+
+def copies(loads: int) -> str:
+    """Each step loads `loads` tiles of 1024 floats and adds them up."""
+    lines = [
+        f"%p{n} = tt.addptr %p, %step{n} : {POINTERS}, {I32}\n%v{n} = tt.load %p{n} : {POINTERS}\n"
+        f"%t{n + 1} = arith.addf %t{n}, %v{n} : {F32}\n%step{n} = arith.constant dense<{N * n}> : {I32}"
+        for n in range(loads)
+    ]
+    lines = ["\n".join(sorted(line.split("\n"), key=lambda each: "constant" not in each)) for line in lines]
+    return kernel(f"""
+    %zero = arith.constant dense<0.0> : {F32}
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %steps = arith.constant {STEPS} : i32
+    %next = arith.constant dense<{N * loads}> : {I32}
+    %end:2 = scf.for %k = %c0 to %steps step %c1 iter_args(%t0 = %zero, %p = %x) -> ({F32}, {POINTERS}) : i32 {{
+{chr(10).join(lines)}
+      %q = tt.addptr %p, %next : {POINTERS}, {I32}
+      scf.yield %t{loads}, %q : {F32}, {POINTERS}
+    }}
+    tt.store %out, %end#0 : {POINTERS}
+""")
+
+
+@pytest.mark.sample(5)
+@pytest.mark.parametrize("architecture", NVIDIA + AMD)
+@pytest.mark.parametrize("sides", [(128, 64, 64), (64, 128, 32)])
+def test_a_loop_multiplies_as_often_as_its_dots_say(architecture: str, sides: tuple[int, int, int]) -> None:
+    text = matmul(*sides)
+    code, trips = counted(text, compiled(text, architecture))
+    found = [
+        (often, sum(each.multiply_adds(code.warps) for each in region.tensor))
+        for region, often in zip(code.regions, trips, strict=True)
+        if region.parent is not None and region.tensor
+    ]
+    assert found, "no loop with matrix instructions"
+    total = sum((often or 0) * each for often, each in found)
+    assert total == pytest.approx(prod(sides) * STEPS, rel=0.01), "up to trips before and after the loop"
+    assert not any(region.unknown_tensor for region in code.regions)
+
+
+@pytest.mark.sample(5)
+@pytest.mark.parametrize("architecture", NVIDIA + AMD)
+@pytest.mark.parametrize("loads", [1, 3])
+def test_a_loop_loads_as_often_as_its_text_says(architecture: str, loads: int) -> None:
+    text = copies(loads)
+    code, trips = counted(text, compiled(text, architecture, warps=2, stages=1))
+    kinds = (Kind.GLOBAL_LOAD, Kind.COPY)
+    total = sum(
+        (often or 0) * region.bytes.get(kind, 0)
+        for kind in kinds
+        for region, often in zip(code.regions, trips, strict=True)
+    )
+    assert total * code.warps * code.threads == pytest.approx(4 * N * loads * STEPS, rel=0.02)
+    for region in code.innermost:
+        assert region.wide_accesses == region.count(*kinds), "16 bytes at a time"
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("architecture", NVIDIA)
+def test_control_words_keep_the_rules_of_the_hardware(architecture: str) -> None:
+    binary = compiled(matmul(128, 64, 64), architecture)
+    code = [each for each in read_sass(disassemble(binary.code, 60), binary.name) if each.control is not None]
+    assert {each.control.stall for each in code if each.control} <= set(range(16))
+    loads = [each for each in code if each.kind in (Kind.SHARED_LOAD, Kind.GLOBAL_LOAD) and each.control]
+    signalling = [each for each in loads if each.control and each.control.writes is not None]
+    assert len(signalling) >= len(loads) / 8, "their latency varies; the last of several in a row signals for all"
+    fixed = [each for each in code if each.opcode.split(".")[0] in ("IADD3", "LOP3", "FADD", "FMUL")]
+    assert all(each.control and each.control.writes is None for each in fixed)
+    waited = {n for each in code if each.control for n in range(6) if each.control.waits >> n & 1}
+    assert waited <= {n for each in code if each.control for n in (each.control.writes, each.control.reads)}
+
+
+@pytest.mark.sample(3)
+@pytest.mark.parametrize("architecture", NVIDIA + AMD)
+def test_a_bound_is_that_of_the_slowest_unit(architecture: str) -> None:
+    text, limits = matmul(128, 64, 64), limits_of(DEVICE[architecture])
+    code, trips = counted(text, compiled(text, architecture))
+    bound = static_bound(code, trips, LaunchWork(1000 * limits.multiprocessors, 1), limits)
+    assert bound.seconds == max(bound.parts.values()) == bound.parts[bound.bottleneck]
+    assert 0 < bound.tensor_seconds <= bound.seconds * 1.0001
+    ideal = 128 * 64 * 64 * STEPS * 1000 * limits.multiprocessors / limits.tensor_multiply_adds["float16"]
+    assert bound.parts[TENSOR] >= 0.99 * ideal, "no faster than the device's rate"
+    more = static_bound(code, trips, LaunchWork(1000 * limits.multiprocessors + 1, 1), limits)
+    assert more.parts[TENSOR] == pytest.approx(bound.parts[TENSOR] * 1001 / 1000), "one more program on one core"
+    heavy = static_bound(code, trips, LaunchWork(1, 1, memory_bytes=1e12), limits)
+    assert heavy.bottleneck == DEVICE_MEMORY
+    assert heavy.seconds == pytest.approx(1e12 / limits.memory_bandwidth)
+    assert all(value >= 0 for region in code.regions for value in loop_cycles(region, code, limits).values())
+
+
+def test_what_was_read_is_kept(tmp_path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    binary, artifacts = compiled(matmul(128, 64, 64), "sm_80"), ArtifactCache(DiskCache(tmp_path))
+    first = read_code_cached(binary, artifacts)
+    monkeypatch.setattr("vkernels.compiler.binaries.read_code.disassemble", None)
+    assert read_code_cached(binary, artifacts) == first
+
+
+def test_a_disassembler_that_takes_too_long_is_refused() -> None:
+    binary = compiled(matmul(128, 64, 64), "sm_80")
+    with pytest.raises(FileError, match="longer than"):
+        disassemble(binary.code, 1e-4)
+    with pytest.raises(FileError, match="cannot be disassembled"):
+        disassemble(binary.code[:100], 60)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "without the whole kernel"),
+        ("kernel:\n\tv_mov_b32 v0, 0\n.Lfunc_end0:\n", "without the whole kernel"),
+        ("kernel:\n\ts_branch .LBB0_7\n\ts_endpgm\n.Lfunc_end0:\n", "branch to nowhere"),
+    ],
+)
+def test_hostile_assembly_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(FileError, match=reason):
+        read_amdgcn(text, "kernel")

@@ -1,0 +1,151 @@
+"""NVIDIA's disassembly is read with its control words, and text that is no disassembly is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from vkernels.compiler.binaries.classify_sass import wide_tensor
+from vkernels.compiler.binaries.find_loops import find_loops
+from vkernels.compiler.binaries.instructions import Instruction, Kind
+from vkernels.compiler.binaries.loop_use import use_of
+from vkernels.compiler.binaries.read_sass import control_of, read_sass
+from vkernels.ir.errors import FileError
+
+# A loop as nvdisasm prints one: encodings of sm_90, in which bits 41 to 61 of the second half are the control word.
+TEXT = """
+//--------------------- .text.other              --------------------------
+.text.other:
+        /*0000*/                   EXIT ;                                    /* 0x000000000000794d */
+                                                                             /* 0x000fea0003800000 */
+//--------------------- .text.kernel              --------------------------
+.text.kernel:
+	//## File "kernel.ttir", line 3
+        /*0000*/                   LDC R1, c[0x0][0x28] ;                    /* 0x00000a00ff017b82 */
+                                                                             /* 0x000fe20000000800 */
+.L_x_0:
+	//## File "kernel.ttir", line 7
+        /*0010*/                   LDG.E.128 R4, desc[UR4][R2.64] ;          /* 0x0000000402047981 */
+                                                                             /* 0x000ea2000c1e1d00 */
+        /*0020*/                   HGMMA.64x256x16.F32 R24, gdesc[UR8].tnspB, R24, gsb0 ; /* 0x43e00000081879f0 */
+                                                                             /* 0x000fe20008000818 */
+        /*0030*/                   LDL.64 R8, [R1+0x8] ;                     /* 0x0000080001087983 */
+                                                                             /* 0x000ee80000100a00 */
+        /*0040*/               @P0 FFMA R4, R4, R5, R8 ;                     /* 0x0000000504040223 */
+                                                                             /* 0x004fe20000000008 */
+        /*0050*/              @!P1 BRA `(.L_x_0) ;                           /* 0xfffffffc00ec9947 */
+                                                                             /* 0x000fea000383ffff */
+        /*0060*/                   EXIT ;                                    /* 0x000000000000794d */
+                                                                             /* 0x000fea0003800000 */
+.L_x_1:
+        /*0070*/                   BRA `(.L_x_1);                            /* 0xfffffffc00fc7947 */
+                                                                             /* 0x000fc0000383ffff */
+        /*0080*/                   NOP ;                                     /* 0x0000000000007918 */
+                                                                             /* 0x000fc00000000000 */
+"""
+
+
+def test_instructions_have_their_kinds_lines_and_targets() -> None:
+    code = read_sass(TEXT, "kernel")
+    assert [each.opcode for each in code] == [
+        "LDC", "LDG.E.128", "HGMMA.64x256x16.F32", "LDL.64", "FFMA", "BRA", "EXIT", "BRA",
+    ]  # fmt: skip
+    assert [each.line for each in code[:3]] == [3, 7, 7]
+    assert (code[1].kind, code[1].bytes) == (Kind.GLOBAL_LOAD, 16)
+    assert (code[3].kind, code[3].bytes) == (Kind.SPILL_LOAD, 8)
+    assert str(code[2].tensor) == "64x256x16"
+    assert code[5].target == 0x10
+    assert [each.falls_through for each in code[4:]] == [True, True, False, False]
+
+
+def test_control_words_say_what_waits_for_what() -> None:
+    ldc, ldg, *_, ffma, bra, _, _ = read_sass(TEXT, "kernel")
+    assert ldc.control == control_of(0x000FE20000000800)
+    assert (ldc.control.stall, ldc.control.writes, ldc.control.waits) == (1, None, 0)
+    assert ldg.control is not None
+    assert ffma.control is not None
+    assert bra.control is not None
+    assert (ldg.control.writes, ldg.control.reads) == (2, None)
+    assert ffma.control.waits == 1 << 2, "it uses what the load brings"
+    assert bra.control.stall == 5
+
+
+def test_a_loop_is_found_with_what_its_trip_does() -> None:
+    outside, loop = (use_of(region, "sm_90") for region in find_loops(read_sass(TEXT, "kernel")))
+    assert (loop.first, loop.last, loop.instructions, loop.is_innermost) == (0x10, 0x50, 5, True)
+    assert loop.spills == 1
+    assert loop.bytes == {"global load": 16, "spill load": 8}
+    assert loop.wide_accesses == 1
+    assert loop.lines == {7: 5}
+    (tensor,) = loop.tensor
+    assert tensor.multiply_adds(8) == 2 * 64 * 256 * 16, "each of two warp groups has one"
+    assert tensor.operand_bytes == (64 + 256) * 16 * 2
+    assert loop.latency >= 200 > loop.stalls, "a warp waits for its load"
+    assert outside.instructions == 2, "what is behind the end is no part of the kernel"
+
+
+def test_descriptors_of_the_fifth_generation_say_shape_and_dtype() -> None:
+    assert str(wide_tensor("UTCHMMA", 0x08210010)) == "128x128x16"
+    assert wide_tensor("UTCHMMA", 0x08210010 | 2 << 7).dtype == "tf32"
+    assert str(wide_tensor("UTCQMMA", 0x08400010)) == "128x256x32"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "without instructions of the kernel"),
+        (TEXT.replace(".text.kernel", ".text.hernel"), "without instructions"),
+        (TEXT.replace("LDG.E.128 R4", "(!) ?"), "cannot be read"),
+        (TEXT.replace("@!P1 BRA `(.L_x_0)", "@!P1 BRA `(.L_x_9)"), "branch to nowhere"),
+        (TEXT.replace("/*0020*/", "/*0001*/"), "out of order"),
+        ("\0" * 1000 + "/*0000*/ " * 1000, "without instructions"),
+    ],
+)
+def test_hostile_text_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(FileError, match=reason):
+        read_sass(text, "kernel")
+
+
+def made(*flow: tuple[str, int | None, bool]) -> list[Instruction]:
+    """Instructions at 0, 1, …: opcode, target, and whether the next may follow."""
+    kinds = {"FFMA": Kind.FLOAT, "BRA": Kind.BRANCH, "SYNCS": Kind.WAIT, "UTCHMMA": Kind.TENSOR, "CALL": Kind.BRANCH}
+    return [
+        Instruction(n, opcode, "", kinds.get(opcode, Kind.OTHER), target=target, falls_through=follows,
+                    once=opcode == "UTCHMMA")
+        for n, (opcode, target, follows) in enumerate(flow)
+    ]  # fmt: skip
+
+
+def test_loops_are_nested_and_waits_are_none() -> None:
+    outside, outer, inner = find_loops(
+        made(
+            ("FFMA", None, True),
+            ("FFMA", None, True),  # outer
+            ("FFMA", None, True),  # inner
+            ("BRA", 2, True),
+            ("SYNCS", None, True),  # waits
+            ("BRA", 4, True),
+            ("BRA", 1, True),
+            ("EXIT", None, False),
+        )
+    )
+    assert (outer.first, outer.last, outer.parent, outer.is_innermost) == (1, 6, 0, False)
+    assert (inner.first, inner.last, inner.parent, inner.is_innermost) == (2, 3, 1, True)
+    assert [each.address for each in outer.instructions] == [1, 4, 5, 6]
+    assert [each.address for each in outside.instructions] == [0, 7]
+
+
+def test_what_one_warp_does_and_what_rare_values_need_stands_apart() -> None:
+    _, loop = find_loops(
+        made(
+            ("FFMA", None, True),
+            ("BRA", 4, True),  # all warps but one
+            ("FFMA", None, True),
+            ("UTCHMMA", None, True),
+            ("BRA", 6, True),
+            ("CALL", None, True),  # a slow path
+            ("BRA", 0, True),
+            ("EXIT", None, False),
+        )
+    )
+    assert [each.address for each in loop.elected] == [2, 3]
+    assert [each.address for each in loop.instructions] == [0, 1, 4, 6]

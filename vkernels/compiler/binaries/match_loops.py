@@ -1,0 +1,81 @@
+"""How often each loop of a binary runs, from the loops of the TTIR that it was made from: lines tell which is which."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from .instructions import Kind
+from .loop_use import LoopUse
+from .read_code import KernelCode
+from .source_loops import Source, SourceLoop
+
+
+def trips_of(code: KernelCode, source: Source, trips: Sequence[float | None]) -> list[float | None]:
+    """Trips of each region of a binary in one program; None where they are unknown.
+
+    `trips`: of each loop of the source, see `Source.trips`. The binary's lines must be those of the source's text.
+    Compilers unroll loops: a trip of the binary is as many of the source as it has its multiply-adds, or its bytes.
+    What is left over after unrolled trips runs in a loop of its own. A loop that the source does not have runs once
+    where it stands.
+    """
+    chosen = [_of_lines(region, source) if n else 0 for n, region in enumerate(code.regions)]
+    times: list[float] = [_unrolled(region, source.loops[chosen[n]], code) for n, region in enumerate(code.regions)]
+    found: list[float | None] = []
+    for n, region in enumerate(code.regions):
+        if region.parent is None:
+            found.append(1.0)
+        elif chosen[n] in _ancestors(n, code, chosen) or not chosen[n]:
+            found.append(found[region.parent])
+        else:
+            found.append(_shared(n, code, chosen, times, trips[chosen[n]], found[region.parent]))
+    return found
+
+
+def _of_lines(region: LoopUse, source: Source) -> int:
+    votes: Counter[int] = Counter()
+    for line, count in region.lines.items():
+        votes[source.loop_of(line)] += count
+    del votes[0]
+    return max(votes, key=lambda loop: (votes[loop], loop), default=0)
+
+
+def _ancestors(number: int, code: KernelCode, chosen: Sequence[int]) -> set[int]:
+    found = set()
+    parent = code.regions[number].parent
+    while parent is not None:
+        found.add(chosen[parent])
+        parent = code.regions[parent].parent
+    return found
+
+
+def _unrolled(region: LoopUse, loop: SourceLoop, code: KernelCode) -> float:
+    """Trips of the source in one of the binary."""
+    if loop.multiply_adds and region.tensor:
+        products = sum(each.multiply_adds(code.warps) for each in region.tensor)
+        return max(1.0, float(round(products / loop.multiply_adds)))
+    threads = code.warps * code.threads
+    moved = sum(region.bytes.get(kind.value, 0) for kind in (Kind.GLOBAL_LOAD, Kind.GLOBAL_STORE, Kind.COPY)) * threads
+    needed = loop.read_bytes + loop.written_bytes
+    if moved and needed and loop.elements >= threads:
+        return max(1.0, float(round(moved / needed)))
+    return 1.0
+
+
+def _shared(
+    number: int, code: KernelCode, chosen: Sequence[int], times: Sequence[float], trips: float | None,
+    around: float | None,
+) -> float | None:  # fmt: skip
+    """The trips of a loop that others, left-overs of unrolling, may share its source with."""
+    if trips is None:
+        return None
+    parent = code.regions[number].parent
+    alike = [n for n, each in enumerate(code.regions) if each.parent == parent and chosen[n] == chosen[number]]
+    main = max(alike, key=lambda n: (times[n], -n))
+    if number == main:
+        return float(trips // times[main]) if around in (None, 1.0) else trips / times[main]
+    if number != max((n for n in alike if n != main), key=lambda n: (times[n], -n)) or times[number] == times[main]:
+        return 0.0
+    entries = around or 1.0
+    left = trips / entries % times[main] * entries
+    return left / times[number]

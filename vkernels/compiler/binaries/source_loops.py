@@ -1,0 +1,225 @@
+"""The loops of a TTIR text: how often each runs for given arguments, and what one trip reads, writes and multiplies."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import and_, eq, ge, gt, le, lshift, lt, ne, or_, rshift, xor
+
+from .source_text import READS, WRITES, Operation, accessed, multiply_adds, read_operations, walk
+
+SAMPLES = 16
+"""Iterations of a loop that are looked at, evenly spread, where what is inside depends on them; programs, too."""
+
+
+@dataclass(frozen=True)
+class SourceLoop:
+    """A loop, or the function itself (`parent` None). `first`, `last`: its lines, from 1. The rest: of one trip, inner
+    loops apart: bytes and elements of device memory, multiply-adds of dots."""
+
+    first: int
+    last: int
+    parent: int | None
+    read_bytes: int
+    written_bytes: int
+    elements: int
+    multiply_adds: int
+
+
+@dataclass(frozen=True)
+class Source:
+    """A kernel's loops: the function, then each `scf.for` and `scf.while` in the order of their lines."""
+
+    loops: tuple[SourceLoop, ...]
+    function: Operation = field(repr=False, compare=False)
+    numbers: Mapping[int, int] = field(repr=False, compare=False)
+
+    def loop_of(self, line: int) -> int:
+        """The number of the innermost loop that a line is in."""
+        return max((n for n, each in enumerate(self.loops) if each.first <= line <= each.last), default=0)
+
+    def trips(
+        self, arguments: Mapping[str, int], grid: Sequence[int] = (1, 1, 1), unknown: float | None = None
+    ) -> list[float | None]:
+        """How often each loop's body runs in one program, on average over those of the grid.
+
+        `arguments`: of the kernel, by name; those that bounds need and that are missing leave the trips unknown,
+        None, as do bounds that come out of memory. `unknown`: trips of each such loop, where they are given.
+        """
+        x, y, z = (*grid, 1, 1, 1)[:3]
+        count = max(1, x * y * z)
+        programs = [n * count // min(SAMPLES, count) for n in range(min(SAMPLES, count))]
+        totals: list[float | None] = [0.0] * len(self.loops)
+        for program in programs:
+            values = {f"%{name}": value for name, value in arguments.items()}
+            here = (program % x, program // x % y, program // (x * y)), (x, y, z)
+            _Walk(self, totals, here, 1 / len(programs), unknown).run(self.function.regions[0], values, 1.0)
+            totals[0] = 1.0
+        return totals
+
+
+def read_source(text: str) -> Source:
+    """The loops of a TTIR module. Raises `FileError` for text that is none."""
+    function = read_operations(text)
+    loops: list[SourceLoop] = []
+    numbers: dict[int, int] = {}
+
+    def add(operation: Operation, parent: int | None) -> None:
+        number = len(loops)
+        numbers[operation.line] = number
+        inner = _outermost(operation)
+        own = [each for each in walk(operation) if not any(loop.line <= each.line <= loop.last for loop in inner)]
+        read = [accessed(each) for each in own if each.name in READS]
+        written = [accessed(each) for each in own if each.name in WRITES]
+        loops.append(
+            SourceLoop(
+                operation.line, operation.last, parent, sum(bytes_ for _, bytes_ in read),
+                sum(bytes_ for _, bytes_ in written), sum(count for count, _ in read + written),
+                sum(map(multiply_adds, own)),
+            )
+        )  # fmt: skip
+        for each in inner:
+            add(each, number)
+
+    add(function, None)
+    return Source(tuple(loops), function, numbers)
+
+
+_LOOPS = ("scf.for", "scf.while")
+
+
+def _outermost(operation: Operation) -> list[Operation]:
+    """The loops inside an operation that are in no other loop there."""
+    found = []
+    for region in operation.regions:
+        for each in region:
+            found += [each] if each.name in _LOOPS else _outermost(each)
+    return found
+
+
+Value = int | None
+
+
+@dataclass
+class _Walk:
+    """Follows the integers of one program. `weight`: of this program in the totals."""
+
+    source: Source
+    totals: list[float | None]
+    place: tuple[Sequence[int], Sequence[int]]
+    weight: float
+    unknown: float | None
+
+    def run(self, operations: Sequence[Operation], values: dict[str, int], often: float | None) -> None:
+        """`often`: times that these operations run; None where that is unknown."""
+        for each in operations:
+            if each.name == "scf.for":
+                self._for(each, values, often)
+            elif each.name == "scf.while":
+                self._loop(each, values, often, self.unknown)
+            elif each.name == "scf.if":
+                self._if(each, values, often)
+            elif each.results and (value := self._value(each, values)) is not None:
+                values[each.results[0]] = value
+
+    def _if(self, operation: Operation, values: dict[str, int], often: float | None) -> None:
+        condition = values.get(operation.operands[0]) if operation.operands else None
+        for number, region in enumerate(operation.regions):
+            if condition is None or bool(condition) == (number == 0):
+                self.run(region, values, often)
+
+    def _for(self, operation: Operation, values: dict[str, int], often: float | None) -> None:
+        lower, upper, step = (values.get(name) for name in (*operation.operands, "", "", "")[:3])
+        if lower is None or upper is None or not step:
+            self._loop(operation, values, often, self.unknown)
+            return
+        trips = max(0, -(-(upper - lower) // step))
+        self._add(operation, None if often is None else often * trips)
+        if trips and _outermost(operation):
+            samples = min(SAMPLES, trips)
+            for n in range(samples):
+                inside = {**values, operation.arguments[0]: lower + step * (n * trips // samples)}
+                self.run(operation.regions[0], inside, None if often is None else often * trips / samples)
+
+    def _loop(self, operation: Operation, values: dict[str, int], often: float | None, trips: float | None) -> None:
+        often = None if often is None or trips is None else often * trips
+        self._add(operation, often)
+        for region in operation.regions:
+            self.run(region, dict(values), often)
+
+    def _add(self, operation: Operation, trips: float | None) -> None:
+        number = self.source.numbers[operation.line]
+        known = self.totals[number]
+        self.totals[number] = None if known is None or trips is None else known + self.weight * trips
+
+    def _value(self, operation: Operation, values: Mapping[str, int]) -> Value:
+        name = operation.name
+        if name == "arith.constant":
+            return _constant(operation.rest)
+        if name in ("tt.get_program_id", "tt.get_num_programs"):
+            return self.place[name == "tt.get_num_programs"][_axis(operation.rest)]
+        if name in _SAME:
+            return values.get(operation.operands[0]) if operation.operands else None
+        found = [values.get(each) for each in operation.operands]
+        if name == "arith.select" and len(found) == 3:
+            return None if found[0] is None else found[1 if found[0] else 2]
+        if len(found) != 2:
+            return None
+        one, other = found
+        if one is None or other is None:
+            return None
+        if name == "arith.cmpi":
+            return int(_comparison(operation.rest)(one, other))
+        compute = _BINARY.get(name)
+        return None if compute is None else compute(one, other)
+
+
+_SAME = ("arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast", "arith.bitcast")
+
+
+def _divided(one: int, other: int) -> Value:
+    return None if other == 0 else int(abs(one) // abs(other)) * (1 if (one < 0) == (other < 0) else -1)
+
+
+def _rest(one: int, other: int) -> Value:
+    quotient = _divided(one, other)
+    return None if quotient is None else one - quotient * other
+
+
+_BINARY: Mapping[str, Callable[[int, int], Value]] = {
+    "arith.addi": lambda a, b: a + b, "arith.subi": lambda a, b: a - b, "arith.muli": lambda a, b: a * b,
+    "arith.divsi": _divided, "arith.divui": _divided, "arith.remsi": _rest, "arith.remui": _rest,
+    "arith.ceildivsi": lambda a, b: None if b == 0 else -(-a // b),
+    "arith.floordivsi": lambda a, b: None if b == 0 else a // b,
+    "arith.minsi": min, "arith.minui": min, "arith.maxsi": max, "arith.maxui": max,
+    "arith.andi": and_, "arith.ori": or_, "arith.xori": xor,
+    "arith.shli": lambda a, b: lshift(a, b) if 0 <= b < 64 else None,
+    "arith.shrsi": lambda a, b: rshift(a, b) if b >= 0 else None,
+    "arith.shrui": lambda a, b: rshift(a, b) if a >= 0 and b >= 0 else None,
+}  # fmt: skip
+
+_COMPARISONS: tuple[tuple[str, Callable[[int, int], bool]], ...] = (
+    ("eq", eq), ("ne", ne), ("slt", lt), ("sle", le), ("sgt", gt), ("sge", ge), ("ult", lt), ("ule", le), ("ugt", gt),
+    ("uge", ge),
+)  # fmt: skip
+
+
+def _comparison(rest: str) -> Callable[[int, int], bool]:
+    if number := re.search(r"predicate = (\d+)", rest):
+        return _COMPARISONS[int(number[1]) % len(_COMPARISONS)][1]
+    return dict(_COMPARISONS).get(rest.strip().split(",")[0], eq)
+
+
+def _constant(rest: str) -> Value:
+    found = re.match(r"\s*(?:\(\) <\{value = )?(-?\d+|true|false)(?: : (?:i\d+|index))?(?:\}>|$| )", rest)
+    if found is None:
+        return None
+    return {"true": 1, "false": 0}.get(found[1]) if not found[1].lstrip("-").isdecimal() else int(found[1])
+
+
+def _axis(rest: str) -> int:
+    number = re.search(r"axis = (\d)", rest)
+    if number is not None:
+        return min(2, int(number[1]))
+    return {"y": 1, "z": 2}.get(rest.strip()[:1], 0)
