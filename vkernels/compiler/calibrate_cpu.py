@@ -188,10 +188,11 @@ class _Measurement:
         shared, stored_2, _ = self._read_and_written(limits.shared // 2 * cores, cores)
         shared = max(cache, shared)
         return CpuRates(
-            clock, memory, core_memory, cache, core_cache, shared, multiply, self.width, loads / self.width / clock,
-            stores / self.width / clock, latency, stored_2, stored_3, stored, past_3, past,
-            clock * self._past_store(far, core_memory / max(past, 0.1)), self._cache_share(size, cache, memory),
-            LAUNCH_SECONDS,
+            clock=clock, memory=memory, core_memory=core_memory, cache=cache, core_cache=core_cache, shared=shared,
+            multiply_adds=multiply, register_bytes=self.width, loads=loads / self.width / clock,
+            stores=stores / self.width / clock, latency=latency, stored_2=stored_2, stored_3=stored_3, stored=stored,
+            past_3=past_3, past=past, past_store=clock * self._past_store(far, core_memory / max(past, 0.1)),
+            cache_share=self._cache_share(size, cache, memory), launch=LAUNCH_SECONDS,
         )  # fmt: skip
 
     def _read_and_written(self, total: int, cores: int) -> tuple[float, float, float]:

@@ -10,8 +10,9 @@ from dataclasses import asdict, dataclass, fields
 
 from vkernels.ir.core_costs import CoreCosts
 from vkernels.ir.disk_cache import DiskCache
+from vkernels.ir.limits import Limits
 
-from .family_rates import family_of, memory_of, multiply_adds_of
+from .family_rates import FamilyRates, family_of, memory_of, multiply_adds_of
 from .host_cpu import LAUNCH_SECONDS, cache_bytes, cpu_limits
 from .processor import this_processor
 
@@ -59,11 +60,14 @@ class CpuRates:
 
     def core_costs(self, level_1: int) -> CoreCosts:
         """What one core costs, with so many bytes of level 1; 0 where that is unknown."""
-        return CoreCosts(
-            self.loads, self.stores, self.latency, level_1 or CoreCosts.level_1, self.core_memory, self.stored_2,
-            self.stored_3, self.stored, self.past_3, self.past, self.past_store,
-            self.cache_share,
-        )  # fmt: skip
+        own = {name: getattr(self, name) for name in OF_A_CORE}
+        return CoreCosts(level_1=level_1 or CoreCosts.level_1, memory=self.core_memory, **own)
+
+
+OF_A_CORE = (
+    "loads", "stores", "latency", "stored_2", "stored_3", "stored", "past_3", "past", "past_store", "cache_share",
+)  # fmt: skip
+"""Rates that `CoreCosts` has by the same names."""
 
 
 def known_cpu_rates(cache: DiskCache | None = None) -> CpuRates | None:
@@ -85,13 +89,18 @@ def store_cpu_rates(rates: CpuRates, cache: DiskCache | None = None) -> bool:
 def family_cpu_rates() -> CpuRates:
     """The rates of this processor's family, with the cores that this process may use; nothing is measured."""
     limits = cpu_limits()
-    family, cores = family_of(this_processor(), limits.register_bytes), limits.multiprocessors
-    core = family.core(limits.register_bytes)
-    level_3 = family.level_3 * family.clock
+    return rates_of_family(family_of(this_processor(), limits.register_bytes), limits)
+
+
+def rates_of_family(family: FamilyRates, limits: Limits) -> CpuRates:
+    """The rates of a family's CPU with the cores and the vector registers of some limits."""
+    cores, core = limits.multiprocessors, family.core(limits.register_bytes)
+    level_2, level_3 = family.level_2 * family.clock, family.level_3 * family.clock
     return CpuRates(
-        family.clock, memory_of(limits), core.memory, level_3 * cores, level_3, family.level_2 * family.clock * cores,
-        multiply_adds_of(family, limits), limits.register_bytes, core.loads, core.stores, core.latency, core.stored_2,
-        core.stored_3, core.stored, core.past_3, core.past, core.past_store, core.cache_share, LAUNCH_SECONDS,
+        clock=family.clock, memory=memory_of(limits), core_memory=core.memory, cache=level_3 * cores,
+        core_cache=level_3, shared=level_2 * cores, multiply_adds=multiply_adds_of(family, limits),
+        register_bytes=limits.register_bytes, launch=LAUNCH_SECONDS,
+        **{name: getattr(core, name) for name in OF_A_CORE},
     )  # fmt: skip
 
 

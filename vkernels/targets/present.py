@@ -13,9 +13,10 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from vkernels.ir.limits import Limits
 from vkernels.ir.occupancy import AmdSizes, NvidiaSizes
 
-from .cpu_rates import family_cpu_rates, host_level_1, known_cpu_rates
+from .cpu_rates import CpuRates, family_cpu_rates, host_level_1, known_cpu_rates
 from .entries import KINDS, MAY_BE_ZERO
 from .host_cpu import cpu_limits
 from .processor import this_processor
@@ -178,12 +179,16 @@ def _positive(said: Mapping[str, Any], name: str) -> int:
 
 def present_cpu() -> Target:
     """The CPU, with the cores that this process may use. Rates that were not measured are its family's, unverified."""
-    limits, measured = cpu_limits(), known_cpu_rates()
-    rates = measured or family_cpu_rates()
-    processor = this_processor()
+    measured, name = known_cpu_rates(), _shown(this_processor().name) or platform.processor() or platform.machine()
+    found = cpu_target(cpu_limits(), measured or family_cpu_rates(), host_level_1(), name or "CPU")
+    return found if measured else replace(found, unverified=("rates",))
+
+
+def cpu_target(limits: Limits, rates: CpuRates, level_1: int, name: str) -> Target:
+    """A CPU with the sizes of some limits, and with these rates. `level_1`: bytes of a core's; 0 where unknown."""
     return Target(
         key="cpu",
-        name=_shown(processor.name) or platform.processor() or platform.machine() or "CPU",
+        name=name,
         vendor="cpu",
         architecture=platform.machine() or "unknown",
         multiprocessors=limits.multiprocessors,
@@ -206,8 +211,7 @@ def present_cpu() -> Target:
             multiprocessor_cache_gb_s=rates.core_cache / 1e9,
             launch_microseconds=rates.launch * 1e6,
         ),
-        unverified=() if measured else ("rates",),
-        core=rates.core_costs(host_level_1()),
+        core=rates.core_costs(level_1),
     )
 
 
