@@ -34,7 +34,15 @@ from vkernels.ir.errors import (
 from vkernels.ir.limits import Limits
 from vkernels.ir.pin import Pin
 from vkernels.ir.plan import Home, Plan
-from vkernels.runtime import LaunchEvent, get_threads, on_launch, set_threads, stats
+from vkernels.runtime import (
+    LaunchEvent,
+    get_deterministic,
+    get_threads,
+    on_launch,
+    set_deterministic,
+    set_threads,
+    stats,
+)
 
 from .language import *
 
@@ -52,12 +60,13 @@ __all__ = [
     "abs", "all", "any", "argmax", "argmin", "atomic_add", "atomic_max", "atomic_min", "bfloat16", "bits", "bool",
     "bool_", "broadcast", "cast", "ceil", "clamp", "cos", "cumulative_max", "cumulative_min", "cumulative_product",
     "cumulative_sum", "device_assert", "dot", "erf", "exp", "exp2", "expm1", "float8_e4m3fn", "float8_e5m2",
-    "float16", "float32", "float64", "floor", "fma", "full", "full_like", "function", "gelu", "get_threads", "int8",
-    "int16", "int32", "int64", "isinf", "isnan", "kernel", "load", "log", "log1p", "log2", "max", "maximum", "mean",
-    "min", "minimum", "on_launch", "phase", "pow", "print", "product", "promote", "random", "random_bits", "range",
-    "relu", "reshape", "round", "rsqrt", "scratch", "set_threads", "sigmoid", "silu", "sin", "size", "sqrt",
-    "stats", "store", "sum", "tanh", "tile", "torch_op", "transpose", "trunc", "tunable", "uint8", "uint16",
-    "uint32", "uint64", "use_database", "where", "whole", "zeros", "zeros_like",
+    "float16", "float32", "float64", "floor", "fma", "full", "full_like", "function", "gelu", "get_deterministic",
+    "get_threads", "int8", "int16", "int32", "int64", "isinf", "isnan", "kernel", "load", "log", "log1p", "log2",
+    "max", "maximum", "mean", "min", "minimum", "on_launch", "phase", "pow", "print", "product", "promote",
+    "random", "random_bits", "range", "relu", "reshape", "round", "rsqrt", "scratch", "set_deterministic",
+    "set_threads", "sigmoid", "silu", "sin", "size", "sqrt", "stats", "store", "sum", "tanh", "tile", "torch_op",
+    "transpose", "trunc", "tunable", "uint8", "uint16", "uint32", "uint64", "use_database", "where", "whole",
+    "zeros", "zeros_like",
 ]  # fmt: skip
 
 

@@ -81,7 +81,7 @@ def test_code_that_nobody_can_run_any_more_is_freed():
     gc.collect()
     assert first() is None
     variants = default_session().variants(kernel)
-    assert len(launcher_of(kernel)._calls) == len(variants._code) == len(variants._ir) == 2
+    assert len(launcher_of(kernel).entries) == len(variants._code) == len(variants._ir) == 2
     called(kernel, 2)  # compiled anew
 
 

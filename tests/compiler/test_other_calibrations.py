@@ -15,29 +15,15 @@ from vkernels.library.dense import matmul_bias
 from vkernels.library.rows import layer_norm_rows, softmax_rows
 from vkernels.runtime.dispatch import Launcher
 from vkernels.targets import cpu_rates
-from vkernels.targets.cpu_rates import family_cpu_rates
 
-from .rates import OTHER, SOME
-
-CALIBRATIONS = (None, SOME, OTHER, family_cpu_rates())
+from .calibrations import CALIBRATIONS, calibrating
+from .rates import OTHER
 
 
 @pytest.fixture
 def calibrated(monkeypatch):
-    """Let this machine have been calibrated so, in what is compiled from now on."""
-
-    def calibrate(rates):
-        for module in ("vkernels.targets.present", "vkernels.targets.cpu_rates"):
-            monkeypatch.setattr(f"{module}.known_cpu_rates", lambda cache=None: rates)
-        from vkernels.compiler.backends import llvm
-
-        llvm.host_register_bytes.cache_clear()
-
-    yield calibrate
-    monkeypatch.undo()
-    from vkernels.compiler.backends import llvm
-
-    llvm.host_register_bytes.cache_clear()
+    with calibrating(monkeypatch) as calibrate:
+        yield calibrate
 
 
 def called(kernel, *values, disk=None):

@@ -318,7 +318,7 @@ def test_code_of_a_class_is_repeated_until_the_sizes_have_their_own(monkeypatch)
         for length in (7, 33, 33, 33):
             check(normal(length))
         assert len(ran) == 2
-        entry = [*launcher_of(increment)._calls.values()][-1]
+        entry = [*launcher_of(increment).entries][-1]
         assert isinstance(entry.distinct, ClassCalls)
         monkeypatch.setattr(class_calls, "WORTH_SECONDS", 0.0)
         check(normal(33))

@@ -38,6 +38,7 @@ class TextKernel:
     pin: Pin | None = None
     budget: Budget | None = None
     plan: Callable[[Mapping[str, int]], Plan | None] = lambda sizes: None
+    deterministic: bool = False
     builds: list[Signature] = field(default_factory=list)
 
     def build(self, signature: Signature) -> ModuleOp:

@@ -117,7 +117,7 @@ def new_add(**options):
 
 
 def class_of(launcher):
-    *_, entry = launcher._calls.values()
+    *_, entry = launcher.entries
     return dict(entry.compilation.size_class.most)
 
 
@@ -129,7 +129,7 @@ def run_softmax(launcher, lengths):
 def test_a_shape_that_runs_for_long_gets_code_of_its_own(launcher_of, monkeypatch):
     softmax = launcher_of(softmax_rows)
     run_softmax(softmax, (100, 200, 300, 400, 500))
-    entry = [*softmax._calls.values()][-1]
+    entry = [*softmax.entries][-1]
     assert isinstance(entry.distinct, ClassCalls)
     assert class_of(softmax) == {"N": 1024}
     monkeypatch.setattr(class_calls, "WORTH_SECONDS", 0.0)
@@ -148,7 +148,7 @@ def test_a_shape_that_runs_for_long_gets_code_of_its_own(launcher_of, monkeypatc
 def test_shapes_compiled_ahead_run_that_code(launcher_of):
     softmax = launcher_of(softmax_rows)
     run_softmax(softmax, (100, 200, 300, 400))
-    signature = next(iter(softmax._calls.values())).compilation.request.arguments.signature
+    signature = next(iter(softmax.entries)).compilation.request.arguments.signature
     arguments = example_arguments(softmax_rows, signature, {"M": 2, "N": 500})
     softmax.session.compile(CompileRequest(softmax_rows, arguments, present_target("cpu"))).executable()
     before = compiles(softmax)
@@ -242,6 +242,6 @@ def test_tuned_shapes_run_their_plan(launcher_of):
     plan = Plan({"i": 2}, {"j": 8}, lanes="j", order=("i",), warps=1)
     softmax.session.use_provider(TunedFor(500, plan))
     run_softmax(softmax, (100, 200, 300, 400, 501, 500))
-    entries = [*softmax._calls.values()]
+    entries = [*softmax.entries]
     assert [bool(entry.compilation.size_class.most) for entry in entries] == [False] * 3 + [True, True, False]
     assert entries[-1].distinct.plan == plan

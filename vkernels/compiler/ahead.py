@@ -60,13 +60,15 @@ def compile_ahead(
     cpu: CompileTarget,
     session: CompilerSession,
     left_open: Sequence[str] = (),
+    is_deterministic: bool = False,
 ) -> tuple[AheadResult, ...]:
     """A kernel's code for each shape on each target, as a call with tensors of their own, row after row, would have it.
 
     `cpu`: the target called so. `left_open`: constants that those calls do not give, so that tuned values are taken
-    where there are any. The session stores plans, binaries and native code, and calls like these find them. Raises
-    `OptionError` for a target or a size that does not exist, `SetupError` for a target that the installed Triton has no
-    compiler for, and what a call would raise, with a note of the shape and target.
+    where there are any. `is_deterministic`: calls are set to be. The session stores plans, binaries and native code,
+    and calls like these find them. Raises `OptionError` for a target or a size that does not exist, `SetupError` for a
+    target that the installed Triton has no compiler for, and what a call would raise, with a note of the shape and
+    target.
     """
     listed_shapes = [shapes] if isinstance(shapes, Mapping) else list(shapes)
     listed_targets = [targets] if isinstance(targets, str | Target) else list(targets)
@@ -76,7 +78,9 @@ def compile_ahead(
     for shape, example in zip(listed_shapes, arguments, strict=True):
         for key, target in compile_targets:
             try:
-                request = CompileRequest(kernel, example, target, left_open=left_open)
+                request = CompileRequest(
+                    kernel, example, target, left_open=left_open, wants_deterministic=is_deterministic
+                )
                 made = session.compile(request).executable()
             except Error as error:
                 error.add_note(f"compiling {kernel.name} for {key}, {', '.join(f'{n}={s}' for n, s in shape.items())}")

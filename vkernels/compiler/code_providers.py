@@ -21,7 +21,7 @@ from vkernels.ir.planning.resources import OutOfResources, Resource, Shortage
 from .arguments import check_native
 from .background import AbandonedError, pause_compiles, start_in_background
 from .log_once import LogOnce
-from .plan_fallback import BOTTOM, PlanFallback, author_plan_error, shortages
+from .plan_fallback import BOTTOM, NO_OTHER_PLAN, PlanFallback, author_plan_error, shortages
 from .plans import stated_rung
 from .size_classes import EXACT
 
@@ -85,6 +85,7 @@ class TieredProvider(Generic[Bound]):
     def __init__(self, compilation: Compilation, bind: Binder[Any, Bound]):
         self._compilation, self._bind = compilation, bind
         self._kernel, self._slice = compilation.request.kernel.name, compilation.request.target.slice
+        self._is_deterministic = compilation.request.is_deterministic
         self._lock = threading.Lock()
         self._best: Future[_Best] | None = None
         self._begun = 0.0
@@ -98,13 +99,15 @@ class TieredProvider(Generic[Bound]):
     def get(self) -> Bound:
         """The best code by now. Raises the author's mistakes; `PlanError` where no plan has code that fits."""
         best, session = self._begin(), self._compilation.session
-        patience = None if session.waiters else session.patience
+        patience = None if session.waiters or self._is_deterministic else session.patience
         if not wait([best], None if patience is None else max(0.0, self._begun + patience - time.monotonic())).done:
             return self._plain(best, patience)
         return self._take(best)
 
     def reject(self, shortage: Shortage) -> Bound:
         """Code that takes less of a resource that was short. Raises `PlanError` where there is none."""
+        if self._is_deterministic:
+            raise PlanError(f"{self._kernel}: {NO_OTHER_PLAN}")
         best = self._begin()
         with self._lock:
             if self._current is not None:  # else a plain plan took too much

@@ -13,6 +13,7 @@ from vkernels.ir.facts import Facts
 from vkernels.ir.plan import Plan
 from vkernels.ir.plan_json import frozen
 from vkernels.ir.planning.resources import OutOfResources
+from vkernels.targets.host_cpu import cpu_limits
 
 from .arguments import Arguments, Same, check_native
 from .artifact_cache import ArtifactCache
@@ -76,7 +77,7 @@ class Compilation:
         """The compilation with the tuned values of the constants that the request leaves open, where there are any."""
         request, tuned_plans = self.request, self.session.tuned_plans
         names = [p.name for p in request.kernel.parameters if p.tunable is not None and p.name in request.left_open]
-        if not names or tuned_plans.provider is None:
+        if not names or tuned_plans.provider is None or request.is_deterministic:
             return self
         signature = request.arguments.signature
         found = tuned_constants(tuned_plans, request.kernel, signature, names, self._plans_of)
@@ -92,10 +93,12 @@ class Compilation:
     def by_sizes(self) -> Compilation:
         """The same for the class of the request's sizes, where sizes of the kernel's calls change.
 
-        A plan that the author gives, pins or bounds is for the sizes of a call, as are tuned plans. Raises the author's
-        mistakes in the plan.
+        A plan that the author gives, pins or bounds is for the sizes of a call, as are tuned plans. Which class a call
+        is of depends on the calls before, so deterministic calls are of none. Raises the author's mistakes in the plan.
         """
         kernel = self.request.kernel
+        if self.request.is_deterministic:
+            return self
         if kernel.pin is not None or kernel.budget is not None or self.tuned or self.plans.author_plan() is not None:
             return self
         return self.of_class(self._history.class_of(self.request.arguments.sizes, lambda: self.plans.is_ready))
@@ -141,8 +144,8 @@ class Compilation:
             arguments = with_sizes(kernel, arguments, self.size_class.largest(arguments.sizes))
         return Plans(
             kernel, self.variants.ir(kernel, signature).kernel, arguments.sizes, arguments.dtypes,
-            self.request.target.limits, arguments.strides, session.tuned_plans, session.plan_cache,
-            of_class=planning,
+            self.request.limits, arguments.strides, session.tuned_plans, session.plan_cache, of_class=planning,
+            is_deterministic=self.request.is_deterministic,
         )  # fmt: skip
 
     def executable(self) -> Executable:
@@ -165,7 +168,7 @@ class Compilation:
 
     def fitting_code(self, plan: Plan) -> Code:
         """The code of a plan. Raises `OutOfResources` where there is none, or it does not fit."""
-        with shortages():
+        with shortages(lasting=self.request.is_deterministic):
             code = self.code(plan)
         code.refuse_unless_fits(self.plans.allowed)
         return code
@@ -194,7 +197,8 @@ class Compilation:
 
     def _code_key(self, plan: Plan, facts: Facts) -> Hashable:
         request = self.request
-        return request.arguments.signature, request.same, frozen((plan, facts)), request.target.architecture
+        made_for = request.target.architecture, request.is_deterministic
+        return request.arguments.signature, request.same, frozen((plan, facts)), made_for
 
     def lower(self, plan: Plan) -> Lowering:
         """A plan's launches as Triton IR, for a GPU. Raises `PlanError` where the kernel cannot have the plan."""
@@ -244,6 +248,7 @@ class Compilation:
         else:
             from .compile_cpu import compile_kernel
 
-            code = compile_kernel(built.module, plan, facts, keep, ArtifactCache(self.session.disk))
+            width = cpu_limits().register_bytes if self.request.is_deterministic else None  # else as calibrated
+            code = compile_kernel(built.module, plan, facts, keep, ArtifactCache(self.session.disk), width)
         self.session.counters.count_compile(self.request.kernel.name, time.perf_counter() - start)
         return code

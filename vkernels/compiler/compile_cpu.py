@@ -40,11 +40,13 @@ class CompiledCpu:
 
 
 def compile_kernel(
-    module: ModuleOp, plan: Plan, facts: Facts, keep: bool = False, artifacts: ArtifactCache | None = None
-) -> CompiledCpu:
+    module: ModuleOp, plan: Plan, facts: Facts, keep: bool = False, artifacts: ArtifactCache | None = None,
+    register_bytes: int | None = None,
+) -> CompiledCpu:  # fmt: skip
     """Compile the one kernel of a module, which is not changed, for the CPU. `keep` keeps the text of every stage.
 
-    `artifacts`: lowered kernels and code of earlier compiles.
+    `artifacts`: lowered kernels and code of earlier compiles. `register_bytes`: of vectors; those that were found to
+    be the fastest unless given.
 
     Raises `PlanError` for a plan that the kernel cannot have, also where it needs to know more sizes.
     """
@@ -52,11 +54,11 @@ def compile_kernel(
     lowered: LlvmModule | None = None
     key = ""
     if artifacts is not None and not keep:
-        host = [host_register_bytes(), host_scales(), host_dot_units()]
+        host = [register_bytes or host_register_bytes(), host_scales(), host_dot_units()]
         key = lowering_key(host, print_module(module), plan_to_json(plan), asdict(facts))
         lowered = artifacts.get(key, LlvmModule)
     if lowered is None:
-        lowered = _lower(module, plan, facts, stages if keep else None)
+        lowered = _lower(module, plan, facts, stages if keep else None, register_bytes)
         if artifacts is not None and key:
             artifacts.put(key, lowered)
     native = compile_lowered(lowered, artifacts)
@@ -78,7 +80,9 @@ def assembly_for_processor(module: ModuleOp, plan: Plan, facts: Facts, limits: L
     return assembly_for(lowered, limits.processor)
 
 
-def _lower(module: ModuleOp, plan: Plan, facts: Facts, stages: dict[str, str] | None) -> LlvmModule:
+def _lower(
+    module: ModuleOp, plan: Plan, facts: Facts, stages: dict[str, str] | None, register_bytes: int | None
+) -> LlvmModule:
     """Run all passes. `stages`: takes the text of the IR after each."""
 
     def keep_text(stage: str, reached: ModuleOp) -> None:
@@ -86,4 +90,5 @@ def _lower(module: ModuleOp, plan: Plan, facts: Facts, stages: dict[str, str] | 
             stages[stage] = print_module(reached)
 
     passes = cpu_pipeline(plan, facts, host_scales(), host_dot_units())
-    return lower_for_cpu(run_passes(passes, module, None if stages is None else keep_text))
+    mapped = run_passes(passes, module, None if stages is None else keep_text)
+    return lower_for_cpu(mapped, register_bytes=register_bytes)

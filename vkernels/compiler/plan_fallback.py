@@ -36,6 +36,9 @@ CLEARLY_LESS = 0.75
 
 BOTTOM = "bottom"
 
+NO_OTHER_PLAN = "another plan could give other bits, so a deterministic call does not take one"
+"""Why what may be different at another moment is an error."""
+
 RankedPlans = Callable[[Callable[["NeedsUse"], bool]], "Iterator[Chosen]"]
 """Plans that fit by the model, the best first, the bottom rung's last, given a test of whether a plan is of use."""
 
@@ -154,22 +157,31 @@ def next_plan(plans: Iterator[Chosen], failed: Chosen, shortage: Shortage, tries
 
 
 @contextmanager
-def shortages() -> Iterator[None]:
+def shortages(lasting: bool = False) -> Iterator[None]:
     """Raise `OutOfResources` in place of the errors that mean that a compiler gives no code for a plan: it refuses,
     dies, or takes too long or too much memory. An author's mistakes go through.
 
-    Raises `ResourceError` where the system has no more files, disk or threads, of which no plan takes less.
+    `lasting`: only where it would refuse at any other time, too. Raises `ResourceError` where the system has no more
+    files, disk or threads, of which no plan takes less.
     """
     try:
         yield
     except OutOfResources:
         raise
+    except (NoBinaryError, MemoryError) as error:
+        if not lasting:
+            raise _no_code(error) from error
+        raise NoBinaryError(f"{error or 'too little memory to compile'}: {NO_OTHER_PLAN}") from error
     except OSError as error:
         raise scarcity_of(error, "compiling") or error from None
-    except (PlanError, NoBinaryError, RuntimeError, MemoryError) as error:
-        message, place = (error.message, error.place) if isinstance(error, PlanError) else (str(error), None)
-        reason = f"has no code: {message or type(error).__name__}"
-        raise OutOfResources(Shortage(Resource.CODE, 0, 0, reason, place)) from error
+    except (PlanError, RuntimeError) as error:
+        raise _no_code(error) from error
+
+
+def _no_code(error: Exception) -> OutOfResources:
+    message, place = (error.message, error.place) if isinstance(error, PlanError) else (str(error), None)
+    reason = f"has no code: {message or type(error).__name__}"
+    return OutOfResources(Shortage(Resource.CODE, 0, 0, reason, place))
 
 
 _MODELLED: Mapping[Resource, Callable[[NeedsUse], float]] = {

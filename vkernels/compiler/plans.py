@@ -18,11 +18,12 @@ from vkernels.ir.budget import within
 from vkernels.ir.dialect import KernelOp
 from vkernels.ir.errors import BudgetError, Error
 from vkernels.ir.limits import Limits
-from vkernels.ir.pin import NO_PIN, with_pin
+from vkernels.ir.pin import NO_PIN, Pin, with_pin
 from vkernels.ir.plan import Plan
 from vkernels.ir.text import print_module
 
 from .artifact_cache import hash_of
+from .ordered_updates import refuse_any_order, with_order
 from .plan_cache import CachedPlan, PlanCache
 from .plan_fallback import BOTTOM, PlanFallback
 from .protocols import KernelLike
@@ -52,7 +53,8 @@ class Plans:
     `built`: the kernel's IR as written, with one tensor in place of all that are the same; `sizes`, `dtypes` and
     `strides`: by name, strides in elements, None where each tensor lies row after row; `tuned_plans` and `plan_cache`:
     the session's; `apart`: the IR for tensors that share no memory, for which plans are tuned, if not `built`.
-    `of_class`: that of which `sizes` are the largest, if there is one.
+    `of_class`: that of which `sizes` are the largest, if there is one. `is_deterministic`: they follow from what stands
+    here alone, and update floats in one order; `limits` are `deterministic_limits` then.
     """
 
     kernel: KernelLike
@@ -65,6 +67,7 @@ class Plans:
     plan_cache: PlanCache
     apart: KernelOp | None = None
     of_class: ClassPlanning | None = None
+    is_deterministic: bool = False
 
     @property
     def allowed(self) -> Limits:
@@ -72,15 +75,21 @@ class Plans:
         return within(self.limits, self.kernel.budget)
 
     def author_plan(self) -> Plan | None:
-        """The plan that the author gives, with the pin. Raises `PlanError` for a pin that the kernel cannot have."""
+        """The plan that the author gives, with the pin. Raises `PlanError` for a pin that the kernel cannot have.
+
+        Where calls are deterministic, raises `UnsupportedError` for updates of floats that can have no fixed order, and
+        `PlanError` for a pin or a plan under which they have none.
+        """
         if self.kernel.pin is not None:
             from vkernels.ir.planning.check_pin import check_pin
 
             check_pin(self.kernel.pin, self.built)
         plan = self.kernel.plan_for(self.sizes, self.dtypes, self.allowed)
+        plan = None if plan is None else with_pin(plan, self.kernel.pin or NO_PIN)
+        if self.is_deterministic:
+            refuse_any_order(self.built, self.limits.warp > 1, self.kernel.pin, plan)
         if plan is None:
             return None
-        plan = self._pinned(plan)
         self._check_budget(plan)
         return plan
 
@@ -138,9 +147,9 @@ class Plans:
 
             largest = SampleSizes(self.sizes, self.strides or {})
             samples = [SampleSizes(each.sizes, each.strides) for each in self.of_class.samples()]
-            return plans_of_class(self.built, largest, samples, self.allowed, self.kernel.pin, is_useful)
+            return plans_of_class(self.built, largest, samples, self.allowed, self.pin, is_useful)
         return plans_down(
-            self.built, self.sizes, self.allowed, strides=self.strides, pin=self.kernel.pin, wanted=is_useful
+            self.built, self.sizes, self.allowed, strides=self.strides, pin=self.pin, wanted=is_useful
         )  # fmt: skip
 
     def plain(self) -> Iterator[tuple[Plan, str]]:
@@ -151,7 +160,7 @@ class Plans:
         with suppress(BudgetError):
             self._check_budget(default)
             yield default, stated_rung(default)
-        bottom = choose_bottom(self.built, self.sizes, self.allowed, self.strides, self.kernel.pin)
+        bottom = choose_bottom(self.built, self.sizes, self.allowed, self.strides, self.pin)
         self._check(bottom)
         yield bottom.plan, bottom.rung
 
@@ -181,7 +190,14 @@ class Plans:
     def _space(self, limits: Limits | None = None) -> PlanSearchSpace:
         from vkernels.ir.planning.space import read_space
 
-        return read_space(self.built, self.sizes, limits or self.limits, None, self.strides, self.kernel.pin)
+        return read_space(self.built, self.sizes, limits or self.limits, None, self.strides, self.pin)
+
+    @cached_property
+    def pin(self) -> Pin | None:
+        """What is fixed before a plan is chosen: the author's pin, and the order of updates of deterministic calls."""
+        if not self.is_deterministic:
+            return self.kernel.pin
+        return with_order(self.built, self.sizes, self.allowed, self.strides, self.kernel.pin)
 
     @cached_property
     def cache_key(self) -> str:
@@ -190,7 +206,7 @@ class Plans:
             hash_of("ir/**/*.py"), hash_of("compiler/*.py"), self._text, dict(self.sizes), asdict(self.allowed),
             None if self.kernel.pin is None else asdict(self.kernel.pin),
             None if self.strides is None else {name: list(of) for name, of in self.strides.items()},
-            None if self.of_class is None else self.of_class.key,
+            None if self.of_class is None else self.of_class.key, *(["deterministic"] if self.is_deterministic else []),
         ]  # fmt: skip
         return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
 
@@ -204,8 +220,9 @@ class Plans:
 
     @cached_property
     def tuned(self) -> Plan | None:
-        """The best plan that was tuned for this and fits; whether its code does is seen later."""
-        if self.tuned_plans.provider is None:
+        """The best plan that was tuned for this and fits; whether its code does is seen later. Deterministic calls have
+        none: a database may change."""
+        if self.tuned_plans.provider is None or self.is_deterministic:
             return None
         return self.tuned_plans.plan(self.kernel, self.query, self.cache_key)
 
@@ -222,7 +239,7 @@ class Plans:
 
     def cached(self, cache_key: str) -> CachedPlan | None:
         """The plan of an earlier choice whose code fits."""
-        return self.plan_cache.get(cache_key, self.built, self.allowed, self.kernel.pin)
+        return self.plan_cache.get(cache_key, self.built, self.allowed, self.kernel.pin)  # order is no bound
 
     def _default(self) -> Plan:
         from vkernels.ir.planning.default_plan import default_plan
@@ -230,7 +247,7 @@ class Plans:
         return self._pinned(default_plan(self.built, self.sizes, self.allowed))
 
     def _pinned(self, plan: Plan) -> Plan:
-        return with_pin(plan, self.kernel.pin or NO_PIN)
+        return with_pin(plan, self.pin or NO_PIN)
 
     def _unmodelled(self) -> Chosen:
         """The default plan, without needs and time, which are unknown."""

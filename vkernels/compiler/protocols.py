@@ -85,6 +85,11 @@ class KernelLike(Protocol):
         """The bounds that no plan may exceed."""
         ...
 
+    @property
+    def deterministic(self) -> bool:
+        """Whether all its calls give the same bits in every run."""
+        ...
+
     def build(self, signature: Signature) -> ModuleOp:
         """A module with one `vk.kernel`, new at each call."""
         ...

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
+from vkernels.targets.deterministic import deterministic_limits
 
 from .arguments import CPU, Arguments, Same
 from .protocols import Constant, KernelLike
@@ -39,7 +40,7 @@ class CompileRequest:
 
     `same`: parameters that have the same tensor. `left_open`: constants that the call does not give; the arguments have
     any value of those that are tunable. `plan`: replaces the kernel's own. `keep_stages`: keep the text of every stage,
-    and compile again.
+    and compile again. `wants_deterministic`: as calls of all kernels are set to be; see `is_deterministic`.
     """
 
     kernel: KernelLike
@@ -49,6 +50,17 @@ class CompileRequest:
     left_open: Sequence[str] = ()
     plan: Plan | None = None
     keep_stages: bool = False
+    wants_deterministic: bool = False
+
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether its calls give the same bits in every run, since the kernel or all calls are set to."""
+        return self.wants_deterministic or self.kernel.deterministic
+
+    @property
+    def limits(self) -> Limits:
+        """The limits to plan for."""
+        return deterministic_limits(self.target.limits) if self.is_deterministic else self.target.limits
 
     def with_constants(self, constants: Mapping[str, Constant]) -> CompileRequest:
         """The request with other values of these constants."""

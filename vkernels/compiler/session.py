@@ -92,11 +92,15 @@ class CompilerSession:
         dtypes: Mapping[str, str],
         limits: Limits,
         strides: Mapping[str, Sequence[int]] | None = None,
+        is_deterministic: bool = False,
     ) -> Plans:
         """The plans of a kernel, whose IR as written is `built`, for sizes, dtypes and `strides` of tensors by name."""
         from .plans import Plans
 
-        return Plans(kernel, built, sizes, dtypes, limits, strides, self.tuned_plans, self.plan_cache)
+        tuned, cache = self.tuned_plans, self.plan_cache
+        return Plans(
+            kernel, built, sizes, dtypes, limits, strides, tuned, cache, is_deterministic=is_deterministic
+        )  # fmt: skip
 
     def use_provider(self, provider: TunedPlanProvider | None) -> None:
         """Take tuned plans from this provider from now on, or from none."""

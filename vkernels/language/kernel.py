@@ -38,19 +38,21 @@ class Options:
     """Options of `@vk.kernel`.
 
     `plan`: a plan, a function that makes one, or a `Pin`: fixed parts of a plan. `budget`: upper bounds for every plan.
-    `checked`: interpret calls, slowly, and report indices out of range with line and value.
+    `checked`: interpret calls, slowly, and report indices out of range with line and value. `deterministic`: calls
+    give the same bits in every run.
     """
 
     plan: Plan | Planner | Pin | None = None
     budget: Budget | None = None
     checked: bool = False
+    deterministic: bool = False
 
 
 class Kernel(DeclaredKernel):
     """A kernel: call it with tensors (torch's or NumPy's), scalars and constants.
 
-    `name`, `function`, `parameters`, `options`, `pin`, `budget`: as declared. `source`: read on first use.
-    `samples`: typical arguments; assign it next to the kernel.
+    `name`, `function`, `parameters`, `options`, `pin`, `budget`, `deterministic`: as declared. `source`: read on first
+    use. `samples`: typical arguments; assign it next to the kernel.
     """
 
     def __init__(self, function: Callable[..., Any], options: Options = Options()):
@@ -58,6 +60,7 @@ class Kernel(DeclaredKernel):
         self.options = options
         self.pin, self._planner = _pin_and_planner(options.plan)
         self.budget = options.budget
+        self.deterministic = _flag("deterministic", options.deterministic)
         self.samples = SampleInputs()
         self._inputs: Drawer | None = None
 
@@ -148,11 +151,14 @@ class Kernel(DeclaredKernel):
         from vkernels.compiler.ahead import compile_ahead
         from vkernels.compiler.arguments import CPU
         from vkernels.compiler.default_session import default_session
+        from vkernels.runtime.determinism import get_deterministic
         from vkernels.runtime.present_target import present_target
 
         signature = self.signature(**with_dtype(self, dtype, given))
         left_open = [parameter.name for parameter in self.parameters if parameter.name not in given]
-        return compile_ahead(self, signature, shapes, targets, present_target(CPU), default_session(), left_open)
+        return compile_ahead(
+            self, signature, shapes, targets, present_target(CPU), default_session(), left_open, get_deterministic()
+        )
 
 
 def _pin_and_planner(plan: object) -> tuple[Pin | None, Plan | Planner | None]:
@@ -164,6 +170,13 @@ def _pin_and_planner(plan: object) -> tuple[Pin | None, Plan | Planner | None]:
     raise OptionError(f"vk.kernel: plan: expected a vk.Plan, a vk.Pin or a function that makes a plan, got {plan!r}")
 
 
+def _flag(name: str, value: object) -> bool:
+    """A value that must be a bool. Raises `OptionError`."""
+    if not isinstance(value, bool):
+        raise OptionError(f"vk.kernel: {name}: expected True or False, got {value!r}")
+    return value
+
+
 @overload
 def kernel(function: Callable[..., Any], /) -> Kernel: ...
 @overload
@@ -172,6 +185,7 @@ def kernel(
     plan: Plan | Planner | Pin | None = None,
     budget: Budget | None = None,
     checked: bool = False,
+    deterministic: bool = False,
 ) -> Callable[[Callable[..., Any]], Kernel]: ...
 def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make a function a kernel: `@vk.kernel`, or `@vk.kernel(plan=…, checked=True)`.

@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import Any, TypeVar
 
 from vkernels.ir.errors import OutOfMemoryError
-from vkernels.runtime import events, recording
+from vkernels.runtime import determinism, events, recording
 from vkernels.runtime.recording import CallRecording, current
 from vkernels.runtime.threads import on_threads_change
 
@@ -47,9 +47,9 @@ _PLAIN = frozenset((int, float, bool, str, type(None)))
 
 def replayed(function: F) -> F:
     """Repeat the calls of a library function; the module's docstring lists the conditions."""
-    tapes: dict[Any, CapturedCall | None] = {}
+    tables: tuple[dict[Any, CapturedCall | None], ...] = {}, {}  # of calls that are deterministic, or not
     torch_names = _torch_names
-    _tables.append(tapes)
+    _tables.extend(tables)
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -77,6 +77,7 @@ def replayed(function: F) -> F:
                     return function(*args, **kwargs)
         except RuntimeError:  # torch's, for tensors without strides
             return function(*args, **kwargs)
+        tapes = tables[determinism.enabled()]
         tape = tapes.get(key, _NEW)
         if tape is not None and tape is not _NEW:
             try:

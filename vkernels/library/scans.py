@@ -5,7 +5,7 @@ from __future__ import annotations
 from jaxtyping import Float
 
 import vkernels.language as vk
-from vkernels.runtime import get_threads
+from vkernels.runtime.determinism import threads_to_plan_for
 
 from .arrays import Array, as_rows, as_segments, empty_like, fill
 from .declared import Result, checked, replayed
@@ -92,7 +92,7 @@ def cumulative_sum_backward(grad: Float[Array, "*B N"], out: Result[Array, "*B N
 
 def _cumulative_sum(x: Array, out: Array | None, of_rows: vk.Kernel, of_segments: vk.Kernel) -> Array:
     rows = as_rows(x)
-    few = FEW if getattr(x, "is_cuda", False) else get_threads()  # splitting needs a second pass
+    few = FEW if getattr(x, "is_cuda", False) else threads_to_plan_for()  # splitting needs a second pass
     segment = segment_of(rows.shape[1]) if rows.shape[0] < few else None
     if segment is None:
         return fill(out, x, lambda results: of_rows(rows, results))

@@ -23,7 +23,7 @@ from vkernels.ir.fork_safe import fork_safe_lock
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
 
-from . import events, recording
+from . import determinism, events, recording
 from .aliasing import check_written, same_tensors
 from .arrays import address_reader, is_torch
 from .bind_arguments import as_scalar, bind, in_order
@@ -138,7 +138,7 @@ class Launcher:
         self._counters = events.counters_for(kernel.name)
         self._keys = tuple(KEYS[parameter.kind] for parameter in kernel.parameters)
         self._lock = fork_safe_lock()
-        self._calls: dict[Hashable, CallEntry] = {}
+        self._calls: tuple[dict[Hashable, CallEntry], ...] = {}, {}
         _launchers.add(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
@@ -149,9 +149,10 @@ class Launcher:
         if kwargs or len(args) != len(self._keys):
             args = in_order(self.kernel, args, kwargs, leave_open=True)
         key = tuple([describe(value) for describe, value in zip(self._keys, args)])  # noqa: B905 (as many, and in haste)
-        entry = self._calls.get(key)
+        calls = self._calls[is_deterministic := determinism.enabled()]
+        entry = calls.get(key)
         if entry is None:
-            entry, is_cache_miss = self._enter(key, args), True
+            entry, is_cache_miss = self._enter(calls, key, args, is_deterministic), True
         try:
             addresses = [read(args[position]) for position, read in entry.readers]
             for number, position, needed, itemsize in entry.extents:
@@ -192,24 +193,32 @@ class Launcher:
         """The session that compiles for this launcher."""
         return self._session or default_session()
 
+    @property
+    def entries(self) -> tuple[CallEntry, ...]:
+        """The cached calls."""
+        return tuple(entry for calls in self._calls for entry in calls.values())
+
     def forget(self) -> None:
         """Drop the cached calls, but not compiled code: they depend on the number of threads and on what is tuned."""
-        self._calls = {}
+        self._calls = {}, {}
 
     def compile(self, args: Sequence[Any], kwargs: Mapping[str, Any], plan: Plan | None = None) -> Code:
         """The code that this call would run, with the text of every stage; `plan` replaces the kernel's own."""
         values = in_order(self.kernel, args, kwargs, leave_open=plan is None)
-        compilation = self._compilation(values, self._left_open(values), plan, keep_stages=True)
+        is_deterministic = determinism.enabled()
+        compilation = self._compilation(values, self._left_open(values), is_deterministic, plan, keep_stages=True)
         arguments, ir = compilation.request.arguments, compilation.ir
         return compilation.given(arguments, same_tensors(ir.kernel, ir.written, arguments.tensors)).executable().code
 
     # Calls with a new key
 
-    def _enter(self, key: Hashable, values: Sequence[Any]) -> CallEntry:
+    def _enter(
+        self, calls: dict[Hashable, CallEntry], key: Hashable, values: Sequence[Any], is_deterministic: bool
+    ) -> CallEntry:
         """Check arguments of a new key, and make the entry of calls like them."""
         self.session.users.add(self)
         left_open = self._left_open(values)
-        compilation = self._compilation(values, left_open)
+        compilation = self._compilation(values, left_open, is_deterministic)
         arguments, written = compilation.request.arguments, compilation.ir.written
         check_written(self.kernel.name, written, arguments.tensors)
         compilation = compilation.by_sizes()
@@ -237,9 +246,9 @@ class Launcher:
             ),
         )  # fmt: skip
         with self._lock:
-            while len(self._calls) >= MAX_CACHED_CALLS:
-                del self._calls[next(iter(self._calls))]
-            return self._calls.setdefault(key, entry)
+            while len(calls) >= MAX_CACHED_CALLS:
+                del calls[next(iter(calls))]
+            return calls.setdefault(key, entry)
 
     def _left_open(self, values: Sequence[Any]) -> dict[int, Constant]:
         """The default values of the tunable constants that a call leaves open, by position (see `in_order`)."""
@@ -247,14 +256,14 @@ class Launcher:
         return {n: p.default for n, (p, value) in pairs if p.tunable is not None and value is p.tunable}
 
     def _compilation(
-        self, values: Sequence[Any], left_open: Mapping[int, Constant], plan: Plan | None = None,
-        keep_stages: bool = False,
+        self, values: Sequence[Any], left_open: Mapping[int, Constant], is_deterministic: bool,
+        plan: Plan | None = None, keep_stages: bool = False,
     ) -> Compilation:  # fmt: skip
         """Start to compile for a call. Raises `ArgumentError` for arguments that do not fit."""
         arguments = bind(self.kernel, _filled(values, left_open))
         target, names = present_target(arguments.device), tuple(self.kernel.parameters[n].name for n in left_open)
         return self.session.compile(
-            CompileRequest(self.kernel, arguments, target, (), names, plan, keep_stages)
+            CompileRequest(self.kernel, arguments, target, (), names, plan, keep_stages, is_deterministic)
         )  # fmt: skip
 
     def _overlapping(self, entry: CallEntry, values: Sequence[Any], addresses: Sequence[int]) -> tuple[Runnable, bool]:

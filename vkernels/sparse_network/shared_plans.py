@@ -19,6 +19,7 @@ from vkernels.ir.limits import Limits
 from vkernels.ir.pin import Pin
 from vkernels.ir.plan import Plan
 from vkernels.language.kernel import Kernel
+from vkernels.runtime import get_deterministic
 
 LAYERS = 8
 """Number of layers that plans are chosen for."""
@@ -69,7 +70,7 @@ def _planner(kernel: Kernel) -> Callable[[Mapping[str, int], Mapping[str, str], 
 
     def plan(sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limits) -> Plan:
         near = round_sizes(sizes)
-        key = (*near.items(), *dtypes.items(), repr(asdict(limits)))
+        key = (*near.items(), *dtypes.items(), repr(asdict(limits)), get_deterministic())
         if key not in known:
             known[key] = _choose(kernel, near, dtypes, limits)
         return known[key]
@@ -83,7 +84,7 @@ def _choose(kernel: Kernel, sizes: Mapping[str, int], dtypes: Mapping[str, str],
     built = kernel_in(kernel.build(kernel.signature(**dtypes, **scalars)))
     pin = _pin(sizes, dtypes, limits)
     pinned = kernel if pin is None else type(kernel)(kernel.function, replace(kernel.options, plan=pin))
-    plans = default_session().plans_for(pinned, built, sizes, dtypes, limits)
+    plans = default_session().plans_for(pinned, built, sizes, dtypes, limits, is_deterministic=get_deterministic())
     if plans.tuned is not None:
         return plans.tuned
     found = plans.cached(plans.cache_key)

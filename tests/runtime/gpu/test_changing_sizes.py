@@ -79,7 +79,7 @@ def test_a_shape_that_runs_often_gets_code_of_its_own_except_while_a_graph_is_ca
 
     call(30)
     call(33)
-    entry = [*launcher._calls.values()][-1]
+    entry = [*launcher.entries][-1]
     of_class = entry.distinct
     assert isinstance(of_class, class_calls.ClassCalls)
     monkeypatch.setattr(class_calls, "WORTH_SECONDS", class_calls.GPU_SECONDS)
