@@ -17,7 +17,7 @@ from vkernels.ir.errors import OutOfMemoryError, SetupError
 from vkernels.runtime.gpu import cuda_driver as cuda
 from vkernels.runtime.gpu import hip_driver as hip
 from vkernels.runtime.gpu.cuda_driver import CudaDriver
-from vkernels.runtime.gpu.driver import open_library
+from vkernels.runtime.gpu.driver import RELAXED, open_library
 from vkernels.runtime.gpu.hip_driver import HipDriver
 
 BACKENDS = Path(triton.__file__).parent / "backends"
@@ -119,6 +119,9 @@ def test_constants_are_those_of_the_header() -> None:
     expected = {
         "CUDA_ERROR_OUT_OF_MEMORY": cuda.OUT_OF_MEMORY,
         "CUDA_ERROR_INVALID_CONTEXT": cuda.INVALID_CONTEXT,
+        "CUDA_ERROR_INVALID_HANDLE": cuda.INVALID_HANDLE,
+        "CUDA_ERROR_CONTEXT_IS_DESTROYED": cuda.CONTEXT_IS_DESTROYED,
+        "CU_STREAM_CAPTURE_MODE_RELAXED": RELAXED,
         "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES": cuda.MAX_DYNAMIC_SHARED_SIZE_BYTES,
         "CU_FUNC_CACHE_PREFER_SHARED": cuda.PREFER_SHARED,
     }
@@ -162,6 +165,68 @@ def test_a_thread_without_a_context_gets_its_devices(monkeypatch: pytest.MonkeyP
     assert list(calls.named("cuDeviceGet")) == [(3,)]
     assert list(calls.named("cuDevicePrimaryCtxRetain")) == [(3,)]
     assert list(calls.named("cuCtxSetCurrent")) == [(0xCC,)]
+
+
+def test_in_another_librarys_context_code_is_loaded_into_the_devices_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver, calls = cuda_driver(monkeypatch)
+    driver.load(b"\x7fELF", "kernel", 0)
+    driver.resident(0xF00, 128, 64)
+    names = [name for name, *_ in calls.noted]
+    for work in ("cuModuleLoadData", "cuModuleGetFunction", "cuOccupancyMaxActiveBlocksPerMultiprocessor"):
+        sets = [call[1] for call in calls.noted[: names.index(work)] if call[0] == "cuCtxSetCurrent"]
+        assert sets[-1] == 0xCC, work
+    assert list(calls.named("cuCtxSetCurrent")) == [(0xCC,), (0xC,)] * 2
+    assert list(calls.named("cuDevicePrimaryCtxRetain")) == [(3,)]
+
+
+@pytest.mark.parametrize("answer", sorted(cuda.OF_ANOTHER_CONTEXT))
+def test_a_launch_in_another_librarys_context_is_tried_in_the_devices_own(
+    monkeypatch: pytest.MonkeyPatch, answer: int
+) -> None:
+    driver, calls = cuda_driver(monkeypatch)
+    answers, launch = [answer, 0], driver._launch
+    monkeypatch.setattr(driver, "_launch", lambda *of: (launch(*of), answers.pop(0))[1])
+    driver.launch(0xF00, 1, 32, 0, 0, 0)
+    assert [name for name, *_ in calls.noted if name in ("cuLaunchKernel", "cuCtxSetCurrent")] == [
+        "cuLaunchKernel", "cuCtxSetCurrent", "cuLaunchKernel", "cuCtxSetCurrent",
+    ]  # fmt: skip
+    assert list(calls.named("cuCtxSetCurrent")) == [(0xCC,), (0xC,)]
+
+
+def test_in_the_devices_own_context_none_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver, calls = cuda_driver(monkeypatch)
+    calls.put_values = {**calls.put_values, "cuCtxGetCurrent": 0xCC}
+    driver.load(b"\x7fELF", "kernel", 0)
+    driver.launch(0xF00, 1, 32, 0, 0, 0)
+    assert not list(calls.named("cuCtxSetCurrent"))
+
+
+@pytest.mark.parametrize("vendor", ["cuda", "hip"])
+@pytest.mark.parametrize("failing", [0, 719])
+def test_loading_leaves_graphs_alone_that_other_threads_capture(
+    monkeypatch: pytest.MonkeyPatch, vendor: str, failing: int
+) -> None:
+    prefix = {"cuda": "cu", "hip": "hip"}[vendor]
+    exchange, load = f"{prefix}ThreadExchangeStreamCaptureMode", f"{prefix}ModuleLoadData"
+    answers = {load: failing}
+    driver, calls = cuda_driver(monkeypatch, **answers) if vendor == "cuda" else hip_driver(**answers)
+    modes, thread = [], [0]  # the mode of a thread that nobody has told anything
+
+    def exchanged(mode: Any) -> int:
+        modes.append(mode._obj.value)
+        mode._obj.value, thread[0] = thread[0], mode._obj.value
+        calls.noted.append(("exchange",))
+        return 0
+
+    monkeypatch.setattr(driver._library, exchange, exchanged)
+    if failing:
+        with pytest.raises(SetupError):
+            driver.load(b"\x7fELF", "kernel", 0)
+    else:
+        driver.load(b"\x7fELF", "kernel", 0)
+    assert modes == [RELAXED, 0]
+    names = [name for name, *_ in calls.noted]
+    assert names.index("exchange") < names.index(load) < len(names) - 1 - names[::-1].index("exchange")
 
 
 @pytest.mark.parametrize("name", sorted(set(cuda.SIGNATURES) - {"cuGetErrorName", "cuGetErrorString"}))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ctypes
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from vkernels.ir.errors import OutOfMemoryError, SetupError
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from vkernels.targets import Target
+
+RELAXED = 2
+"""The mode of captures in which nothing is forbidden to a thread, with both vendors."""
 
 Signatures = Mapping[str, Sequence[Any]]
 """Functions of a driver's library, all of which return an error code, and the types of their parameters."""
@@ -58,6 +61,21 @@ class Driver(ABC):
         code = self._launch(function, grid, 1, 1, threads, 1, 1, shared, stream, arguments, None)
         if code:
             self._check(code, "launching a kernel")
+
+    @contextmanager
+    def beside_captures(self) -> Iterator[None]:
+        """Within, what cannot be captured does not break a graph that another thread captures just now."""
+        mode, doing = ctypes.c_int(RELAXED), "letting other threads' graphs alone"
+        self._check(self._exchange_capture_mode(mode), doing)
+        try:
+            yield
+        finally:
+            self._exchange_capture_mode(mode)
+
+    @abstractmethod
+    def _exchange_capture_mode(self, mode: ctypes.c_int) -> int:
+        """Set how the calling thread's work and others' captures mind each other, and put what was set into `mode`;
+        the driver's code."""
 
     @abstractmethod
     def _check(self, code: int, doing: str) -> None: ...

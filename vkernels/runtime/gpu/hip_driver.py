@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 SIGNATURES: Signatures = {
     "hipModuleLoadData": (POINTER(c_void_p), c_char_p),
     "hipModuleGetFunction": (POINTER(c_void_p), c_void_p, c_char_p),
+    "hipThreadExchangeStreamCaptureMode": (POINTER(c_int),),
     "hipModuleOccupancyMaxActiveBlocksPerMultiprocessor": (POINTER(c_int), c_void_p, c_int, c_size_t),
     "hipModuleLaunchKernel": (c_void_p, *(c_uint,) * 7, c_void_p, c_void_p, c_void_p),
 }
@@ -57,9 +58,11 @@ class HipDriver(Driver):
         return found
 
     def load(self, code: bytes, name: str, shared: int) -> int:
-        module, function = c_void_p(), c_void_p()
-        self._check(self._library.hipModuleLoadData(byref(module), code), f"loading {name}")
-        self._check(self._library.hipModuleGetFunction(byref(function), module, name.encode()), f"loading {name}")
+        """A launch may have all of the device's shared memory: HIP has no function that asks for it."""
+        library, module, function = self._library, c_void_p(), c_void_p()
+        with self.beside_captures():
+            self._check(library.hipModuleLoadData(byref(module), code), f"loading {name}")
+            self._check(library.hipModuleGetFunction(byref(function), module, name.encode()), f"loading {name}")
         return function.value or 0
 
     def resident(self, function: int, threads: int, shared: int) -> int:
@@ -67,6 +70,10 @@ class HipDriver(Driver):
         counted = self._library.hipModuleOccupancyMaxActiveBlocksPerMultiprocessor
         self._check(counted(byref(count), function, threads, shared), "counting a kernel's resident programs")
         return count.value
+
+    def _exchange_capture_mode(self, mode: c_int) -> int:
+        code: int = self._library.hipThreadExchangeStreamCaptureMode(byref(mode))
+        return code
 
     def _check(self, code: int, doing: str) -> None:
         if code:
