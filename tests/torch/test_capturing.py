@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 import vkernels as vk
 import vkernels.torch as vt
 from vkernels.library import attention_blocks
+from vkernels.library.arrays import read_on_this_stream
 from vkernels.library.attention_blocks import Band, Sequences, blocks_of
 
 
@@ -64,3 +66,34 @@ def test_tables_of_attention_come_before_and_stay(captured: Any) -> None:
     assert any(each is before for each in attention_blocks._captured.values())
     with pytest.raises(vk.ArgumentError, match=r"attention: a first call .* make a call like it before"):
         blocks_of(new, device)
+
+
+def test_what_a_cache_drops_is_not_overwritten_while_another_stream_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    class OnGpu(torch.Tensor):
+        is_cuda, read_by = True, ()
+
+        def record_stream(self, stream: Any) -> None:
+            self.read_by = (*self.read_by, stream)
+
+    table = torch.zeros(3).as_subclass(OnGpu)
+    for stream in ("first", "second"):
+        monkeypatch.setattr("torch.cuda.current_stream", lambda device, stream=stream: stream)
+        assert read_on_this_stream(table) is table
+    assert table.read_by == ("first", "second")
+    assert read_on_this_stream(np.zeros(3)).shape == (3,)
+
+
+def test_each_call_says_which_stream_reads_its_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    noted: list[Any] = []
+    for module in ("attention_blocks", "experts"):
+        monkeypatch.setattr(
+            f"vkernels.library.{module}.read_on_this_stream", lambda array: noted.append(array) or array
+        )
+    q, start = torch.randn(2, 1, 3), torch.tensor([0, 2])
+    for _ in range(2):
+        before = len(noted)
+        vt.attention_of_sequences(q, q, q, start, start)
+        assert len(noted) > before
+        before = len(noted)
+        vt.grouped_matmul(torch.randn(2, 3), torch.randn(1, 3, 4), torch.tensor([0, 2]))
+        assert len(noted) > before

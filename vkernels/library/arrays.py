@@ -106,6 +106,16 @@ def is_captured(device: Any) -> bool:
     return torch.cuda.is_current_stream_capturing()
 
 
+def read_on_this_stream(array: Array) -> Array:
+    """The array, whose memory is given to nobody else before what the current stream runs now is done: another stream
+    may have made it, and a cache may drop it at any time. Not for arrays that a graph reads, which must be kept."""
+    if not isinstance(array, np.ndarray) and array.is_cuda:
+        import torch
+
+        array.record_stream(torch.cuda.current_stream(array.device))
+    return array
+
+
 def as_computed(array: Array) -> Array:
     """An array in the dtype that kernels compute in: float32 for 16-bit floats, else the array itself."""
     if array.dtype.itemsize >= 4:

@@ -18,7 +18,7 @@ import vkernels.language as vk
 from vkernels.ir.errors import ArgumentError
 
 from .annotations import NotNegative
-from .arrays import Array, empty_like, is_captured
+from .arrays import Array, empty_like, is_captured, read_on_this_stream
 from .replay import constant
 from .rules import MismatchError, rules_of
 from .samples import Arrays, Constants, Numbers, SampleInputs, Sizes, entry
@@ -156,6 +156,8 @@ def blocks_of(
     table, band, size = _blocks_of(sequences, device, of_keys)
     if is_captured(device):
         _captured[id(table)] = table
+    else:
+        read_on_this_stream(table)
     return (constant(table), band.back, band.ahead), (band.back < UNLIMITED, size)
 
 

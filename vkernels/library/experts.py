@@ -13,7 +13,7 @@ import vkernels.language as vk
 from vkernels.ir.errors import ArgumentError
 
 from .activations import activated, before_activation
-from .arrays import Array, as_signed, check_shape, constant_like, empty_like, laid_out
+from .arrays import Array, as_signed, check_shape, constant_like, empty_like, laid_out, read_on_this_stream
 from .declared import Activation, Result, checked, replayed
 from .indices import check_indices
 from .samples import Arrays, Constants, SampleInputs, Sizes, entry, random_indices
@@ -104,7 +104,8 @@ def grouped_matmul(
         check_indices("grouped_matmul", "row", row, x.shape[0])
     if out is not None:
         check_shape("grouped_matmul", "out", out, (rows, weight.shape[2]))
-    blocks, rows_in_order = _blocks_and_rows(ends, None if isinstance(start, np.ndarray) else start.device)
+    tables = _blocks_and_rows(ends, None if isinstance(start, np.ndarray) else start.device)
+    blocks, rows_in_order = map(read_on_this_stream, tables)
     return _multiply(x, rows_in_order if row is None else row, weight, blocks, bias, activation, out)
 
 
