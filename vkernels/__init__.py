@@ -6,6 +6,7 @@
 from typing import TYPE_CHECKING, Any
 
 from vkernels.compiler.default_session import default_session as _default_session
+from vkernels.compiler.default_session import patient
 from vkernels.compiler.tuned_plans import PlanQuery as _PlanQuery
 from vkernels.compiler.tuned_plans import TunedPlan as _TunedPlan
 from vkernels.compiler.tuned_plans import TunedVariant as _TunedVariant
@@ -62,7 +63,7 @@ __all__ = [
     "cumulative_sum", "device_assert", "dot", "erf", "exp", "exp2", "expm1", "float8_e4m3fn", "float8_e5m2",
     "float16", "float32", "float64", "floor", "fma", "full", "full_like", "function", "gelu", "get_deterministic",
     "get_threads", "int8", "int16", "int32", "int64", "isinf", "isnan", "kernel", "load", "log", "log1p", "log2",
-    "max", "maximum", "mean", "min", "minimum", "on_launch", "phase", "pow", "print", "product", "promote",
+    "max", "maximum", "mean", "min", "minimum", "on_launch", "patient", "phase", "pow", "print", "product", "promote",
     "random", "random_bits", "range", "relu", "reshape", "round", "rsqrt", "scratch", "set_deterministic",
     "set_threads", "sigmoid", "silu", "sin", "size", "sqrt", "stats", "store", "sum", "tanh", "tile", "torch_op",
     "transpose", "trunc", "tunable", "uint8", "uint16", "uint32", "uint64", "use_database", "where", "whole",

@@ -96,7 +96,7 @@ def start_in_background(work: Callable[[], T], name: str) -> Future[T]:
 def checkpoint() -> None:
     """Let a fork happen here, in a background thread; in other threads do nothing. Raises `AbandonedError` where the
     interpreter ends."""
-    if not getattr(_thread, "working", False):
+    if not in_background():
         return
     if not threading.main_thread().is_alive():
         raise AbandonedError
@@ -119,7 +119,7 @@ def pause_compiles() -> Iterator[None]:
 @contextmanager
 def release_gate() -> Iterator[None]:
     """Let a fork happen within, while the caller waits for something and holds no lock."""
-    if not getattr(_thread, "working", False):
+    if not in_background():
         yield
         return
     _gate.leave()
@@ -129,9 +129,14 @@ def release_gate() -> Iterator[None]:
         _gate.enter()
 
 
+def in_background() -> bool:
+    """Whether this is a background thread."""
+    return getattr(_thread, "working", False)
+
+
 def is_ending() -> bool:
     """Whether this is a background thread, and the interpreter ends."""
-    return getattr(_thread, "working", False) and not threading.main_thread().is_alive()
+    return in_background() and not threading.main_thread().is_alive()
 
 
 def _run(work: Callable[[], T], future: Future[T]) -> None:

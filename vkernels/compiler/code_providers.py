@@ -132,6 +132,7 @@ class TieredProvider(Generic[Bound]):
             if self._best is None or (self._best.done() and self._best.exception() is not None):
                 self._begun = time.monotonic()
                 self._best = self._known() or start_in_background(self._compile_best, self._kernel)
+                self._compilation.session.note_pending(self._best)
             return self._best
 
     def _known(self) -> Future[_Best] | None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from vkernels.ir.errors import PlanError
 from vkernels.ir.facts import Facts
@@ -53,6 +54,8 @@ class SessionLike(Protocol):
     tuned_plans: TunedPlans
     exact_shapes: int
     calibration: BackgroundCalibration
+
+    def note_pending(self, best: Future[Any]) -> None: ...
 
     @property
     def plan_cache(self) -> PlanCache: ...

@@ -44,6 +44,10 @@ def use_session(session: CompilerSession) -> Iterator[CompilerSession]:
 
 @contextmanager
 def patient() -> Iterator[None]:
-    """Within, first calls wait for the best plan however long compiling it takes."""
+    """Within, no call runs a plain plan because compiling the best one takes long.
+
+    First calls wait for their best plan, however long that takes; what earlier calls left to the background is finished
+    at the beginning. For benchmarks, servers that warm up, and before a CUDA graph is captured.
+    """
     with default_session().patient():
         yield

@@ -4,14 +4,17 @@ pass a `CompileRequest` to `CompilerSession.compile`."""
 from __future__ import annotations
 
 import atexit
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary, WeakSet
 
 from vkernels.ir.fork_safe import fork_safe_lock
 
+from .background import in_background
 from .background_calibration import BackgroundCalibration
 from .counters import CompileCounters
 from .log_once import LogOnce
@@ -65,6 +68,7 @@ class CompilerSession:
         self.log_once = LogOnce()
         self.tuned_plans = TunedPlans(provider, self.log_once)
         self.waiters = 0
+        self._pending: dict[Future[Any], int] = {}
         self._kernels: WeakKeyDictionary[KernelLike, KernelVariants] = WeakKeyDictionary()
         self._lock = fork_safe_lock()
 
@@ -115,12 +119,20 @@ class CompilerSession:
 
     @contextmanager
     def patient(self) -> Iterator[None]:
-        """Within, first calls wait for the best plan however long compiling it takes."""
+        """Within, no call runs a plain plan because compiling the best one takes long: first calls wait for it, and
+        those that calls before are waiting for are finished at the beginning."""
         self.waiters += 1
         try:
+            if not in_background():
+                wait([future for future, process in self._pending.copy().items() if process == os.getpid()])
             yield
         finally:
             self.waiters -= 1
+
+    def note_pending(self, best: Future[Any]) -> None:
+        """Note that the best plan of a call is being compiled in the background of this process."""
+        self._pending[best] = os.getpid()
+        best.add_done_callback(lambda done: self._pending.pop(done, None))
 
     @cached_property
     def plan_cache(self) -> PlanCache:

@@ -116,7 +116,7 @@ class KernelWarning(UserWarning):
 
 
 class SlowPlanWarning(KernelWarning):
-    """The plan that a call runs by is modelled to be far from what the device can do."""
+    """The plan that a call runs by is modelled to be far from what the device can do, or is but a plain one."""
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,8 @@ def test_a_better_plan_is_taken_over_after_the_capture(monkeypatch: pytest.Monke
     with vk.on_launch(lambda event: plans.append(event.plan)):
         launcher(*pair)
         driver.captures = True
-        launcher(*pair)
+        with pytest.warns(vk.SlowPlanWarning, match="softmax_rows: the graph .* plain plan.* `vk.patient"):
+            launcher(*pair)
         late.set()
         finished()
         launcher(*pair)
@@ -106,6 +107,33 @@ def test_a_better_plan_is_taken_over_after_the_capture(monkeypatch: pytest.Monke
     assert captured == [plain] * 2
     assert better != plain
     assert len(driver.loaded) > loaded
+
+
+@pytest.mark.parametrize("ready", ["before the capture", "during the call before it"])
+def test_a_graph_says_if_it_keeps_a_plain_plan_and_patience_prevents_it(
+    monkeypatch: pytest.MonkeyPatch, late: threading.Event, ready: str
+) -> None:
+    pair = tuple(OnGpu(each) for each in tensors(64, 1000))
+    driver = FakeDriver()
+    use(monkeypatch, driver)
+    launcher, plans = softmax(), []
+    with vk.on_launch(lambda event: plans.append(event.plan)):
+        launcher(*pair)
+        if ready == "before the capture":
+            threading.Timer(0.2, late.set).start()
+            with vk.patient():
+                launcher(*pair)
+            driver.captures = True
+            launcher(*pair)
+            assert plans[0] != plans[1] == plans[2]
+        else:
+            late.set()
+            finished()
+            driver.captures = True
+            with pytest.warns(vk.SlowPlanWarning, match="plain plan"):
+                launcher(*pair)
+            launcher(*pair)  # said once
+            assert plans[0] == plans[1] == plans[2]
 
 
 class Full(FakeDriver):

@@ -11,7 +11,7 @@ from vkernels.compiler.code_providers import CodeProvider, provider_of, run_with
 from vkernels.compiler.compilation import Compilation
 from vkernels.compiler.compile_gpu import CompiledGpu
 from vkernels.compiler.size_classes import WIDE
-from vkernels.ir.errors import ArgumentError, OutOfMemoryError
+from vkernels.ir.errors import ArgumentError, OutOfMemoryError, SlowPlanWarning, warn_caller
 from vkernels.ir.plan import Plan
 
 from ..events import LaunchRecord
@@ -35,12 +35,16 @@ class GpuCalls:
         self._current: dict[Hashable, BoundGpuExecutable | None] = {}
         self._loaded: dict[Hashable, BoundGpuExecutable] = {}
         self._providers: dict[Hashable, CodeProvider[BoundGpuExecutable]] = {}
+        self._plain: set[Hashable] = set()
+        self._warned: set[Hashable] = set()
         self._last: BoundGpuExecutable | None = None
 
     def run(self, addresses: Sequence[int], scalars: Sequence[bool | int | float]) -> None:
         """Start the kernel on tensors at these addresses, with these scalars, in the order of the parameters."""
         key = _alignment(addresses)
         runnable = self._current.get(key) or self._compiled(key, addresses)
+        if self._plain and key in self._plain and self._is_captured():
+            self._warn_of_plain(key)
         try:
             runnable.run(addresses, scalars)
         except OutOfMemoryError as error:
@@ -85,10 +89,26 @@ class GpuCalls:
         provider = self._providers.get(key) or self._new_provider(key, addresses)
         runnable = provider.get()
         self._put(key, runnable)
-        provider.on_better(lambda: self._put(key, None))
         if provider.is_final:
             self._providers.pop(key, None)
+            self._plain.discard(key)
+        else:
+            self._plain.add(key)
+        provider.on_better(lambda: self._put(key, None))
         return runnable
+
+    def _warn_of_plain(self, key: Hashable) -> None:
+        """Warn the caller, once, that a graph keeps a plain plan for good."""
+        if key in self._warned:
+            return
+        self._warned.add(key)
+        name = self._compilation.request.kernel.name
+        warn_caller(
+            SlowPlanWarning(
+                f"{name}: the graph that is captured keeps a plain plan, since the best one was not ready at the last "
+                "call before: make a call like this within `vk.patient()` first"
+            )
+        )
 
     def _new_provider(self, key: Hashable, addresses: Sequence[int]) -> CodeProvider[BoundGpuExecutable]:
         """The provider of code for an alignment, stored for later calls."""
