@@ -54,6 +54,35 @@ def test_a_later_call_on_the_cpu_runs_what_was_made():
     assert (seen[0].plan, seen[0].rung) == (made.plan, made.rung)
 
 
+def test_a_later_call_on_tensors_in_another_order_runs_what_was_made():
+    kernel, layouts = new("ahead_laid_out"), {"x": "N M", "out": "N K"}
+    (made,) = kernel.compile(shapes=SHAPE, targets="cpu", dtype="float64", by=float, layouts=layouts)
+    (dense,) = kernel.compile(shapes=SHAPE, targets="cpu", dtype="float64", by=float)
+    assert made.plan.lanes == "k" != dense.plan.lanes
+    compiles = vk.stats().kernels["ahead_laid_out"].compiles
+    x = np.random.default_rng().standard_normal((256, 40)).T
+    row, out, seen = np.arange(30, dtype=np.int64), np.full((256, 30), np.nan).T, []
+    with vk.on_launch(seen.append):
+        kernel(x, row, 2.5, out)
+    np.testing.assert_array_equal(out, x[row] * 2.5)
+    assert vk.stats().kernels["ahead_laid_out"].compiles == compiles
+    assert seen[0].plan == made.plan
+
+
+@pytest.mark.parametrize(
+    ("layouts", "said"),
+    [
+        ({"y": "M N"}, "ahead_no_layout has no tensor 'y'"),
+        ({"x": "M"}, "the layout of `x`: expected M N in another order, got 'M'"),
+        ({"x": "N N"}, "the layout of `x`: expected M N in another order, got 'N N'"),
+        ({"by": "M"}, "has no tensor 'by'"),
+    ],
+)
+def test_a_layout_that_cannot_be_is_refused(layouts, said):
+    with pytest.raises(vk.OptionError, match=said):
+        new("ahead_no_layout").compile(shapes=SHAPE, targets="cpu", dtype="float64", by=float, layouts=layouts)
+
+
 def test_each_shape_on_each_target_has_binaries_that_fit():
     shapes, targets = [SHAPE, {**SHAPE, "K": 1}], ["t4", "h100-sxm5-80:1g.10gb", target_named("mi300x"), "cpu:cores=1"]
     made = new("ahead_all").compile(shapes=shapes, targets=targets, dtype="float16", by=int, square=True)

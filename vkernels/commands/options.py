@@ -22,6 +22,12 @@ DType = Annotated[
     str | None, typer.Option(metavar="NAME|TENSOR=NAME,…", help="Dtype of all tensors that support it, or by tensor.")
 ]
 Constants = Annotated[str | None, typer.Option(metavar="NAME=…,…", help="Values of constant parameters.")]
+Layouts = Annotated[
+    str | None,
+    typer.Option(
+        "--layout", metavar="TENSOR=B M H D,…", help="Dimensions of tensors that are not row-major, slowest first."
+    ),
+]
 Cache = Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the compile cache.")]
 CompileSeconds = Annotated[float, typer.Option(min=0.001, help="Time limit of one compile, in seconds.")]
 Json = Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the results as JSON (`-` for stdout).")]

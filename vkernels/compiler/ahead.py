@@ -14,7 +14,7 @@ from vkernels.targets import CpuSizes, Target, known_targets, limits_of
 from vkernels.targets.present import present_cpu
 from vkernels.targets.slices import target_or_slice
 
-from .arguments import CPU, EXAMPLE_SCALARS, Arguments, example_arguments
+from .arguments import CPU, EXAMPLE_SCALARS, Arguments, example_arguments, strides_in_order
 from .backends.architectures import refuse_unless_compiles
 from .backends.resources import read_taken
 from .compile_cpu import CompiledCpu
@@ -61,19 +61,21 @@ def compile_ahead(
     session: CompilerSession,
     left_open: Sequence[str] = (),
     is_deterministic: bool = False,
+    layouts: Mapping[str, str] | None = None,
 ) -> tuple[AheadResult, ...]:
-    """A kernel's code for each shape on each target, as a call with tensors of their own, row after row, would have it.
+    """A kernel's code for each shape on each target, as a call with tensors of their own would have it: row after row,
+    or as `layouts` says (`strides_in_order`).
 
     `cpu`: the target called so. `left_open`: constants that those calls do not give, so that tuned values are taken
     where there are any. `is_deterministic`: calls are set to be. The session stores plans, binaries and native code,
-    and calls like these find them. Raises `OptionError` for a target or a size that does not exist, `SetupError` for a
-    target that the installed Triton has no compiler for, and what a call would raise, with a note of the shape and
-    target.
+    and calls like these find them. Raises `OptionError` for a target, a size or a layout that does not exist,
+    `SetupError` for a target that the installed Triton has no compiler for, and what a call would raise, with a note
+    of the shape and target.
     """
     listed_shapes = [shapes] if isinstance(shapes, Mapping) else list(shapes)
     listed_targets = [targets] if isinstance(targets, str | Target) else list(targets)
     compile_targets = [(CPU, cpu) if target == CPU else _compile_target(target) for target in listed_targets]
-    arguments = [_arguments(kernel, signature, shape) for shape in listed_shapes]
+    arguments = [_arguments(kernel, signature, shape, layouts or {}) for shape in listed_shapes]
     results = []
     for shape, example in zip(listed_shapes, arguments, strict=True):
         for key, target in compile_targets:
@@ -100,7 +102,9 @@ def _compile_target(named: str | Target) -> tuple[str, CompileTarget]:
     return target.key, CompileTarget(limits_of(target), target.architecture, target.key)
 
 
-def _arguments(kernel: KernelLike, signature: Signature, shape: Mapping[str, int]) -> Arguments:
+def _arguments(
+    kernel: KernelLike, signature: Signature, shape: Mapping[str, int], layouts: Mapping[str, str]
+) -> Arguments:
     """Arguments as a call would have them, but for their memory."""
     declared = [
         size_name(parameter.name, number, dimension)
@@ -115,7 +119,8 @@ def _arguments(kernel: KernelLike, signature: Signature, shape: Mapping[str, int
         if type(size) is not int or size < 0:
             raise OptionError(f"{kernel.name}: the size {name}: expected a whole number of at least 0, got {size!r}")
     _refuse_missing(kernel, signature)
-    return example_arguments(kernel, signature, shape)
+    strides = strides_in_order(kernel.name, kernel.parameters, shape, layouts)
+    return example_arguments(kernel, signature, shape, strides)
 
 
 def _refuse_missing(kernel: KernelLike, signature: Signature) -> None:

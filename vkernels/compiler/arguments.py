@@ -8,10 +8,11 @@ from math import prod
 
 import numpy as np
 
-from vkernels.ir.errors import ArgumentError
+from vkernels.ir.did_you_mean import did_you_mean
+from vkernels.ir.errors import ArgumentError, OptionError
 from vkernels.ir.limits import Limits
 
-from .protocols import Constant, KernelLike, Signature, size_name
+from .protocols import Constant, KernelLike, ParameterLike, Signature, size_name
 
 CPU = "cpu"
 """The device of NumPy arrays and of most tensors."""
@@ -113,6 +114,36 @@ def example_arguments(
     return Arguments(tensors, scalars, dict(signature.constants), dict(sizes))
 
 
+def strides_in_order(
+    kernel: str, parameters: Sequence[ParameterLike], sizes: Mapping[str, int], layouts: Mapping[str, str]
+) -> dict[str, tuple[int, ...]]:
+    """Strides, in elements, of dense tensors whose dimensions lie in memory in another order than they are declared in.
+
+    `layouts`: for such tensors by name, their dimensions as declared, from the slowest to the fastest in memory:
+    `{"q": "B M H D"}` for a q that is declared as `"B H M D"`. Raises `OptionError` for a tensor that does not exist,
+    and where an order is not one of its dimensions.
+    """
+    tensors = {parameter.name: parameter for parameter in parameters if parameter.kind == "tensor"}
+    found = {}
+    for name, layout in layouts.items():
+        if name not in tensors:
+            raise OptionError(f"{kernel} has no tensor {name!r}; {did_you_mean(name, [*tensors] or ['none'])}")
+        order, declared = layout.split(), [str(each) for each in tensors[name].dimensions]
+        if sorted(order) != sorted(declared) or len({*declared}) < len(declared):
+            why = "in another order" if len({*declared}) == len(declared) else "but no order can be told of equal ones"
+            raise OptionError(f"{kernel}: the layout of `{name}`: expected {' '.join(declared)} {why}, got {layout!r}")
+        reach, strides = 1, dict.fromkeys(declared, 1)
+        for dimension in reversed(order):
+            strides[dimension] = reach
+            reach *= _length(kernel, name, declared.index(dimension), _declared(tensors[name], dimension), sizes)
+        found[name] = tuple(strides.values())
+    return found
+
+
+def _declared(parameter: ParameterLike, dimension: str) -> str | int:
+    return next(each for each in parameter.dimensions if str(each) == dimension)
+
+
 def dense_tensors(
     kernel: KernelLike,
     sizes: Mapping[str, int],
@@ -126,7 +157,7 @@ def dense_tensors(
     tensors = {}
     for number, parameter in enumerate(kernel.parameters):
         if parameter.kind == "tensor":
-            shape = tuple(_length(kernel, parameter.name, n, d, sizes) for n, d in enumerate(parameter.dimensions))
+            shape = tuple(_length(kernel.name, parameter.name, n, d, sizes) for n, d in enumerate(parameter.dimensions))
             dense = tuple(prod(shape[n + 1 :]) for n in range(len(shape)))
             dtype = dtypes[parameter.name]
             laid = tuple(strides.get(parameter.name, dense))
@@ -135,10 +166,10 @@ def dense_tensors(
     return tensors
 
 
-def _length(kernel: KernelLike, tensor: str, number: int, declared: str | int, sizes: Mapping[str, int]) -> int:
+def _length(kernel: str, tensor: str, number: int, declared: str | int, sizes: Mapping[str, int]) -> int:
     name = size_name(tensor, number, declared)
     if isinstance(name, str) and name not in sizes:
-        raise ArgumentError(f"{kernel.name}: the size {name} is not given")
+        raise ArgumentError(f"{kernel}: the size {name} is not given")
     return sizes[name] if isinstance(name, str) else name
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from vkernels.compiler.arguments import strides_in_order
 from vkernels.compiler.default_dtypes import default_dtype
 from vkernels.compiler.protocols import Constant, ParameterLike
 from vkernels.ir.did_you_mean import did_you_mean
@@ -144,19 +145,24 @@ KINDS = {bool: "i1", int: "i64", float: "f64"}
 
 @dataclass(frozen=True)
 class SpecialisationRequest:
-    """A user's request: one dtype, or dtypes by tensor; sizes; constants."""
+    """A user's request: one dtype, or dtypes by tensor; sizes; constants; orders of dimensions in memory by tensor."""
 
     dtype: str | None = None
     dtypes: Mapping[str, str] = field(default_factory=dict)
     shape: Mapping[str, int] = field(default_factory=dict)
     constants: Mapping[str, Constant] = field(default_factory=dict)
+    layouts: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        parts = {**self.shape, **self.dtypes, **self.constants} | ({"dtype": self.dtype} if self.dtype else {})
+        parts = {**self.shape, **self.dtypes, **self.constants, **self.layouts} | (
+            {"dtype": self.dtype} if self.dtype else {}
+        )
         return ", ".join(f"{name}={value}" for name, value in parts.items())
 
 
-def parse_specialisation(dtype: str | None, shape: str | None, constants: str | None) -> SpecialisationRequest:
+def parse_specialisation(
+    dtype: str | None, shape: str | None, constants: str | None, layouts: str | None = None
+) -> SpecialisationRequest:
     """Parse the options into a request. Raises `OptionError`."""
     by_tensor = dtype is not None and "=" in dtype
     given = parse_assignments(dtype, "--dtype") if dtype is not None and by_tensor else {}
@@ -165,6 +171,7 @@ def parse_specialisation(dtype: str | None, shape: str | None, constants: str | 
         {tensor: dtype_named(name) for tensor, name in given.items()},
         {name: _size(name, text) for name, text in parse_assignments(shape, "--shape").items()} if shape else {},
         {n: parse_value(v) for n, v in parse_assignments(constants, "--constants").items()} if constants else {},
+        parse_assignments(layouts, "--layout") if layouts else {},
     )
 
 
@@ -193,7 +200,7 @@ def refuse_unknown(request: SpecialisationRequest, kernels: Sequence[Sequence[Pa
     parameters = [parameter for kernel in kernels for parameter in kernel]
     known: dict[str, tuple[Mapping[str, object], Sequence[str]]] = {
         "size": (request.shape, sizes_of(parameters)),
-        "tensor": (request.dtypes, [p.name for p in parameters if p.kind == "tensor"]),
+        "tensor": ({**request.dtypes, **request.layouts}, [p.name for p in parameters if p.kind == "tensor"]),
         "constant": (request.constants, [p.name for p in parameters if p.kind == "constant"]),
     }
     for kind, (given, names) in known.items():
@@ -230,7 +237,11 @@ def kernel_case(
     task: Task, parameters: Sequence[ParameterLike], request: SpecialisationRequest, usual: str | None = None,
     strides: Mapping[str, tuple[int, ...]] = NOTHING,
 ) -> KernelCase:  # fmt: skip
-    """A task as `check` and `explain` take it. `usual`: the default dtype."""
+    """A task as `check` and `explain` take it. `usual`: the default dtype. `strides`: of tensors that the request says
+    nothing of, where they are not row-major. Raises `OptionError` for a layout that cannot be."""
+    own = {parameter.name for parameter in parameters}
+    layouts = {name: order for name, order in request.layouts.items() if name in own}
+    laid = strides_in_order(task.source.shown, parameters, task.shape, layouts)
     constants = {p.name: task.constants.get(p.name, p.default) for p in parameters if p.kind == "constant"}
     return KernelCase(
         task.source,
@@ -240,7 +251,7 @@ def kernel_case(
         {p.name: KINDS.get(type(p.default), p.dtypes[0]) for p in parameters if p.kind == "scalar"},
         constants,
         left_open=tuple(name for name in constants if name not in task.constants),
-        strides=strides,
+        strides={**strides, **laid},
     )
 
 

@@ -136,9 +136,10 @@ class Kernel(DeclaredKernel):
         `compile(x, out)` returns the code that this call would run, with the text of every stage.
         `compile(shapes={"M": 4096, "N": 1024}, targets=["h100-sxm5-80:1g.10gb", "cpu"], dtype="float16")` returns an
         `AheadResult` for each shape on each target: plan, rung, code, resources. `shapes`: sizes by name, or a list of
-        these; `targets`: names from `vk targets`, also slices. Parameters are passed as to `signature`; `dtype`
+        these; `targets`: names from `vk targets`, also slices; `layouts={"q": "B M H D"}`: the order in memory of the
+        dimensions of tensors that are not row-major, slowest first. Parameters are passed as to `signature`; `dtype`
         applies to all tensors that support it, others have their default dtype. Raises as calls do, and `OptionError`
-        for unknown targets and sizes.
+        for unknown targets, sizes and layouts.
         """
         names = {parameter.name for parameter in self.parameters}
         if not args and {"shapes", "targets"} <= kwargs.keys() - names:
@@ -147,7 +148,9 @@ class Kernel(DeclaredKernel):
 
         return compile_(self, args, kwargs)
 
-    def _compile_ahead(self, shapes: Any, targets: Any, dtype: Any = None, **given: Any) -> tuple[AheadResult, ...]:
+    def _compile_ahead(
+        self, shapes: Any, targets: Any, dtype: Any = None, layouts: Any = None, **given: Any
+    ) -> tuple[AheadResult, ...]:
         from vkernels.compiler.ahead import compile_ahead
         from vkernels.compiler.arguments import CPU
         from vkernels.compiler.default_session import default_session
@@ -156,9 +159,8 @@ class Kernel(DeclaredKernel):
 
         signature = self.signature(**with_dtype(self, dtype, given))
         left_open = [parameter.name for parameter in self.parameters if parameter.name not in given]
-        return compile_ahead(
-            self, signature, shapes, targets, present_target(CPU), default_session(), left_open, get_deterministic()
-        )
+        cpu, session, is_deterministic = present_target(CPU), default_session(), get_deterministic()
+        return compile_ahead(self, signature, shapes, targets, cpu, session, left_open, is_deterministic, layouts)
 
 
 def _pin_and_planner(plan: object) -> tuple[Pin | None, Plan | Planner | None]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..exits import Code
-from ..options import Cache, CompileSeconds, Constants, DType, Json, Shape, chosen_targets
+from ..options import Cache, CompileSeconds, Constants, DType, Json, Layouts, Shape, chosen_targets
 from ..results import check_writable, console_for, progress_bar, write_results
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ def check(
     dtype: DType = None,
     shape: Shape = None,
     constants: Constants = None,
+    layouts: Layouts = None,
     signature: Signature = None,
     warps: Warps = None,
     stages: Stages = None,
@@ -89,7 +90,7 @@ def check(
 
     from .results import as_json, show
 
-    request = parse_specialisation(dtype, shape, constants)
+    request = parse_specialisation(dtype, shape, constants, layouts)
     chosen = chosen_targets(targets, table, slice_ or [])
     triton = triton_version()
     with InspectPool(workers) as preparing, CompilePool(workers, seconds) as compiling, progress_bar() as progress:

@@ -12,7 +12,7 @@ from vkernels.targets import Target
 
 from ..exits import Code
 from ..formatting import printable
-from ..options import Cache, CompileSeconds, Constants, DType, Html, Json, Kernel, Shape, target_named
+from ..options import Cache, CompileSeconds, Constants, DType, Html, Json, Kernel, Layouts, Shape, target_named
 from ..results import check_writable, console_for, write_results
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def explain(
     shape: Shape = None,
     dtype: DType = None,
     constants: Constants = None,
+    layouts: Layouts = None,
     ir: Stage = None,
     json: Json = None,
     html: Html = None,
@@ -66,7 +67,7 @@ def explain(
 
     if ir is not None:
         check_stage(ir, chosen.architecture, chosen.vendor == "cpu")
-    request = parse_specialisation(dtype, shape, constants)
+    request = parse_specialisation(dtype, shape, constants, layouts)
     triton = triton_version()
     with InspectPool(1, seconds) as preparing, CompilePool(None, seconds) as compiling:
         case, others = resolve_case(kernel, request, CATALOGUE, preparing)
