@@ -16,13 +16,18 @@ from jaxtyping import Float, Int, Num
 
 import vkernels as vk
 from vkernels import library
+from vkernels.autotune.plan_space import read
 from vkernels.compiler.default_session import use_session
 from vkernels.compiler.plan_fallback import shortages
 from vkernels.compiler.session import CompilerSession
 from vkernels.compiler.tuned_plans import TunedPlan
 from vkernels.compiler.workers.jobs import NoBinaryError
+from vkernels.inspect.check.prepare_kernel import KernelPreparer
+from vkernels.inspect.explain.analyze import Question, find
+from vkernels.inspect.task import Task
 from vkernels.ir.disk_cache import DiskCache
 from vkernels.ir.errors import OutOfMemoryError
+from vkernels.ir.plan_json import plan_to_json
 from vkernels.ir.planning.resources import OutOfResources
 from vkernels.language.kernel import Kernel
 from vkernels.library.dense import matmul_bias
@@ -33,6 +38,7 @@ from vkernels.runtime.threads import using_threads
 from vkernels.targets import known_targets, limits_of
 from vkernels.targets.deterministic import deterministic_limits
 from vkernels.targets.host_cpu import cpu_limits
+from vkernels.targets.slices import cpu_slice_limits
 
 from ..library.test_default_plans import outputs_of
 from ..library.test_ttir import cases
@@ -236,6 +242,27 @@ def test_limits_follow_from_instructions_alone():
     assert deterministic_limits(here) == deterministic_limits(small) == deterministic_limits(narrow)
     gpu = limits_of(known_targets()["h100-sxm5-80"])
     assert deterministic_limits(gpu) == gpu
+
+
+def test_check_and_explain_tell_the_plan_of_calls(calibrated):
+    """In processes of their own, which get the limits of a target or slice."""
+    x = torch.empty(37, 5001)
+    with using_deterministic(True):
+        plan, _ = called(softmax_rows, x, torch.empty_like(x))
+    given = {"M": 37, "N": 5001}, {"x": "float32", "out": "float32"}, {}, {}
+    for cores, rates in SETTINGS[:2]:
+        calibrated(rates)
+        found = find(Question(softmax_rows, *given, cpu_slice_limits(cores), deterministic=True))
+        prepared = KernelPreparer(softmax_rows, *given, deterministic=True).prepare(cpu_slice_limits(cores)).planned
+        assert found.plan == prepared.plan == plan_to_json(plan)
+        assert found.deterministic
+        assert prepared.deterministic
+
+
+def test_a_deterministic_kernel_is_not_tuned():
+    task = Task(f"{__name__}:always", {"M": 3, "N": 100}, {"x": "float32", "out": "float32"})
+    with pytest.raises(vk.OptionError, match="pin the best plan"):
+        read(task, cpu_limits())
 
 
 # Updates

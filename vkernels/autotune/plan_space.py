@@ -19,7 +19,7 @@ from vkernels.inspect.task import Task, kernel_of, strides_of
 from vkernels.ir.analyses import annotate_needs
 from vkernels.ir.analysis.needs import NeedsDevice
 from vkernels.ir.budget import within
-from vkernels.ir.errors import Error, PlanError
+from vkernels.ir.errors import Error, OptionError, PlanError
 from vkernels.ir.limits import Limits
 from vkernels.ir.pin import with_pin
 from vkernels.ir.plan import Plan, StructuralChoices
@@ -198,6 +198,11 @@ class _Reading:
 def _read(task: Task, limits: Limits, constants: Mapping[str, Constant], versions: int, most: int) -> _Reading:
     task = replace(task, constants={**task.constants, **constants})
     kernel, op = kernel_of(task), built(task)
+    if kernel.deterministic:
+        raise OptionError(
+            f"{task.name} is deterministic, so its calls take no tuned plans: tune it without that option, and pin the"
+            " best plan"
+        )
     try:
         needs = annotate_needs(op)
     except Error as error:

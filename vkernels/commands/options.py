@@ -64,6 +64,11 @@ def chosen_targets(named: str, table: Path | None, slices: Sequence[str]) -> lis
     return list({target.key: target for target in found}.values())
 
 
+Deterministic = Annotated[
+    bool, typer.Option("--deterministic", help="As after vk.set_deterministic(True): the same bits in every run.")
+]
+
+
 def specs_in(text: str) -> list[str]:
     """Split slices at commas. A part with `=` continues the slice before it, if there is one."""
     specs: list[str] = []

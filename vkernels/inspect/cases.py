@@ -8,7 +8,7 @@ import linecache
 import sys
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
@@ -48,6 +48,7 @@ class KernelCase:
 
     `shape`: sizes by name. `dtypes`: of each tensor; `dtype`: a name for all of them. `scalars`: f64, i64 or i1.
     `fixed`: the plan for all targets, as JSON. `left_open`: constants that were not given, with the author's values.
+    `deterministic`: calls are set to be.
     """
 
     source: KernelSource
@@ -59,6 +60,7 @@ class KernelCase:
     fixed: Mapping[str, Any] | None = None
     left_open: tuple[str, ...] = ()
     strides: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    deterministic: bool = False
 
     @property
     def configuration(self) -> Mapping[str, Any]:
@@ -70,7 +72,7 @@ class KernelCase:
         return {
             "kind": "kernel", "source": vars(self.source), "shape": dict(self.shape), "dtypes": dict(self.dtypes),
             "scalars": dict(self.scalars), "constants": dict(self.constants), "fixed": self.fixed,
-            "left_open": list(self.left_open),
+            "left_open": list(self.left_open), "deterministic": self.deterministic,
             "strides": {name: list(strides) for name, strides in self.strides.items()},
         }  # fmt: skip
 
@@ -123,6 +125,13 @@ class JitCase:
 
 
 Case = KernelCase | JitCase
+
+
+def as_deterministic(case: Case) -> Case:
+    """A case for deterministic calls. Raises `OptionError` for a plain Triton kernel, whose order is its own."""
+    if isinstance(case, JitCase):
+        raise OptionError(f"--deterministic is about kernels with a plan; {case.source.shown} is a plain Triton kernel")
+    return replace(case, deterministic=True)
 
 
 def kernel_at(source: KernelSource) -> Any:

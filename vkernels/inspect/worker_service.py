@@ -72,6 +72,7 @@ def _prepared_kernel(request: Mapping[str, Any]) -> Answer:
     preparer = KernelPreparer(
         kernel, request["shape"], request["dtypes"], request["scalars"], request["constants"],
         None if fixed is None else plan_from_json(fixed), request.get("strides", {}),
+        request.get("deterministic", False),
     )  # fmt: skip
 
     def prepare(target: Mapping[str, Any]) -> Answer:
@@ -114,7 +115,7 @@ def _explained(request: Mapping[str, Any]) -> Answer:
     question = Question(
         kernel_at(KernelSource(**request["source"])), request["shape"], request["dtypes"], request["scalars"],
         request["constants"], limits_from(request["limits"]), request["only_texts"], tuple(request["left_open"]),
-        tuple(request.get("tried", ())), request.get("strides", {}),
+        tuple(request.get("tried", ())), request.get("strides", {}), request.get("deterministic", False),
     )  # fmt: skip
     return asdict(find(question))
 

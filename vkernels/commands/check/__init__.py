@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..exits import Code
-from ..options import Cache, CompileSeconds, Constants, DType, Json, Layouts, Shape, chosen_targets
+from ..options import Cache, CompileSeconds, Constants, Deterministic, DType, Json, Layouts, Shape, chosen_targets
 from ..results import check_writable, console_for, progress_bar, write_results
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ def check(
     shape: Shape = None,
     constants: Constants = None,
     layouts: Layouts = None,
+    deterministic: Deterministic = False,
     signature: Signature = None,
     warps: Warps = None,
     stages: Stages = None,
@@ -80,6 +81,7 @@ def check(
     begun = time.monotonic()
 
     from vkernels.compiler.workers.compile_pool import CompilePool
+    from vkernels.inspect.cases import as_deterministic
     from vkernels.inspect.check.check import CheckTools, triton_version
     from vkernels.inspect.check.check import check as check_cells
     from vkernels.inspect.resolve import JitOptions, resolve_cases
@@ -95,6 +97,8 @@ def check(
     triton = triton_version()
     with InspectPool(workers) as preparing, CompilePool(workers, seconds) as compiling, progress_bar() as progress:
         cases = resolve_cases(kernels, request, JitOptions(signature, warps, stages), CATALOGUE, preparing)
+        if deterministic:
+            cases = [as_deterministic(case) for case in cases]
         tools = CheckTools(preparing, compiling, None if no_cache else DiskCache(), triton)
         checked = check_cells(cases, chosen, tools, progress)
     taken = time.monotonic() - begun

@@ -64,6 +64,7 @@ def plan_as_json(planned: PlanSummary | None) -> dict[str, Any]:
         "roofline_seconds": planned.roofline_seconds,
         "slow": None if planned.slow is None else slow_as_json(planned.slow),
         "units": [*planned.units] if planned.origin else None,
+        "deterministic": planned.deterministic if planned.origin else None,
     }  # fmt: skip
 
 
@@ -146,7 +147,8 @@ def show(checked: Checked, triton: str, seconds: float, console: Console) -> Non
 
 def _title(cell: Cell) -> str:
     sizes = [f"{name}={value}" for name, value in {**cell.shape, **cell.configuration}.items()]
-    return " ".join([cell.kernel, cell.dtype, *sizes])
+    deterministic = ["deterministic"] if cell.planned is not None and cell.planned.deterministic else []
+    return " ".join([cell.kernel, cell.dtype, *sizes, *deterministic])
 
 
 def _table(title: str, cells: list[Cell], is_wide: bool) -> Table:

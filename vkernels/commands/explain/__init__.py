@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +13,19 @@ from vkernels.targets import Target
 
 from ..exits import Code
 from ..formatting import printable
-from ..options import Cache, CompileSeconds, Constants, DType, Html, Json, Kernel, Layouts, Shape, target_named
+from ..options import (
+    Cache,
+    CompileSeconds,
+    Constants,
+    Deterministic,
+    DType,
+    Html,
+    Json,
+    Kernel,
+    Layouts,
+    Shape,
+    target_named,
+)
 from ..results import check_writable, console_for, write_results
 
 if TYPE_CHECKING:
@@ -39,6 +52,7 @@ def explain(
     dtype: DType = None,
     constants: Constants = None,
     layouts: Layouts = None,
+    deterministic: Deterministic = False,
     ir: Stage = None,
     json: Json = None,
     html: Html = None,
@@ -71,6 +85,7 @@ def explain(
     triton = triton_version()
     with InspectPool(1, seconds) as preparing, CompilePool(None, seconds) as compiling:
         case, others = resolve_case(kernel, request, CATALOGUE, preparing)
+        case = replace(case, deterministic=deterministic)
         tools = CheckTools(preparing, compiling, None if no_cache else DiskCache(), triton)
         found = find(case, chosen, tools, only_stage=ir or "")
     if ir is not None:

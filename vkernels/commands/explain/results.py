@@ -15,7 +15,17 @@ from vkernels.inspect.explain.explanation import Kept
 from ..check.results import launch_as_json
 from ..formatting import format_bytes, format_count, format_plan, format_seconds, plural, printable
 from ..results import table_of
-from .texts import FIELDS, INTRODUCTIONS, ORIGINS, comparison_text, target_text, title_of, tuned_text, verdict_text
+from .texts import (
+    DETERMINISTIC,
+    FIELDS,
+    INTRODUCTIONS,
+    ORIGINS,
+    comparison_text,
+    target_text,
+    title_of,
+    tuned_text,
+    verdict_text,
+)
 
 
 def as_json(found: Explanation, triton: str) -> dict[str, Any]:
@@ -30,6 +40,7 @@ def as_json(found: Explanation, triton: str) -> dict[str, Any]:
         "phases": [asdict(phase) for phase in findings.phases],
         "homes": [asdict(kept) for kept in findings.kept],
         "plan": dict(findings.plan), "plan_origin": findings.origin, "tuned_constants": dict(findings.tuned),
+        "deterministic": findings.deterministic,
         "pinned": [[each.field, each.about] for each in findings.decisions if each.pinned],
         "needs": asdict(findings.totals) if findings.totals is not None else None,
         "needs_unknown": findings.without_needs, "predicted_misfit": findings.misfit,
@@ -159,6 +170,8 @@ def _plan(console: Console, found: Explanation) -> None:
     findings = found.findings
     _begin(console, "The plan", INTRODUCTIONS["plan"])
     console.print(ORIGINS.get(findings.origin, findings.origin))
+    if findings.deterministic:
+        console.print(DETERMINISTIC, soft_wrap=True)
     if findings.tuned:
         console.print(tuned_text(findings.tuned), soft_wrap=True)
     if findings.budget:

@@ -48,6 +48,11 @@ ORIGINS: Mapping[str, str] = {
     "plain": "This is the default plan, which every kernel has; it is seldom the fastest.",
 }
 
+DETERMINISTIC = (
+    "Calls are deterministic: this plan follows from kernel, sizes, strides and dtypes alone (on a CPU, from its "
+    "instructions), not from rates, tuned plans, threads or earlier calls."
+)
+
 FIELDS: Mapping[str, str] = {each.field: each.title or each.field.replace("_", " ") for each in DECISIONS}
 
 

@@ -67,6 +67,7 @@ class PlanSummary:
     each scratchpad. `rung`, `modelled_seconds`, `bottleneck`: None if unknown. `roofline_seconds`: a lower bound for
     all plans, None if the needs are unknown. `tried`: the shortages of the plans before this one. `slow`: how the plan
     is far from the roofline, None if it is not. `units`: a CPU's dot units that the plan uses, by name.
+    `deterministic`: it is for deterministic calls.
     """
 
     origin: str
@@ -79,6 +80,7 @@ class PlanSummary:
     tried: tuple[str, ...] = ()
     slow: SlowPlan | None = None
     units: tuple[str, ...] = ()
+    deterministic: bool = False
 
 
 def describe_plan(

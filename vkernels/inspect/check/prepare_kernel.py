@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
 
 from xdsl.dialects.builtin import ModuleOp
@@ -59,7 +59,7 @@ class Prepared:
 class KernelPreparer:
     """Prepares one kernel, with fixed arguments, for one target after another. `lowered`: the plans so far.
 
-    `fixed`: a plan for all targets. `strides`: of tensors that are not row-major.
+    `fixed`: a plan for all targets. `strides`: of tensors that are not row-major. `deterministic`: calls are set to be.
     """
 
     def __init__(
@@ -71,12 +71,15 @@ class KernelPreparer:
         constants: Mapping[str, Constant],
         fixed: Plan | None = None,
         strides: Mapping[str, Sequence[int]] = {},
+        deterministic: bool = False,
     ):
         """Raises the author's mistakes in the kernel's text, and `ArgumentError` for a missing size."""
         self.kernel, self.sizes, self.dtypes, self.fixed = kernel, sizes, dtypes, fixed
         signature = Signature(tuple(dtypes.items()), tuple(scalars.items()), tuple(constants.items()))
         self.arguments = example_arguments(kernel, signature, sizes, strides)
-        self._compilation = default_session().compile(CompileRequest(kernel, self.arguments, _ANY_TARGET))
+        self._compilation = default_session().compile(
+            CompileRequest(kernel, self.arguments, _ANY_TARGET, wants_deterministic=deterministic)
+        )
         self.module: ModuleOp = self._compilation.ir.module
         self.tensors = self.arguments.tensors
         self.lowered: list[LoweredPlan] = []
@@ -128,7 +131,7 @@ class KernelPreparer:
     ) -> Prepared:
         number = self._lowered(plan, limits)
         summary = describe_plan(self.module, plan, origin, self.sizes, limits, chosen, tried, why_bottom)
-        return Prepared(number, summary)
+        return Prepared(number, replace(summary, deterministic=self._compilation.request.is_deterministic))
 
     def _lowered(self, plan: Plan, limits: Limits) -> int:
         cores = 0 if limits.warp > 1 else limits.multiprocessors

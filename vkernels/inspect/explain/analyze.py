@@ -55,7 +55,7 @@ class Question:
 
     `only_texts`: find only the stages. `left_open`: constants that a call does not pass, for which tuned values are
     used if there are any. `tried`: the shortage (`Resource`) of each plan so far; the next one is explained.
-    `strides`: of tensors that are not row-major.
+    `strides`: of tensors that are not row-major. `deterministic`: calls are set to be.
     """
 
     kernel: KernelLike
@@ -68,6 +68,7 @@ class Question:
     left_open: tuple[str, ...] = ()
     tried: tuple[str, ...] = ()
     strides: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    deterministic: bool = False
 
     @property
     def request(self) -> CompileRequest:
@@ -75,7 +76,10 @@ class Question:
         signature = Signature(tuple(self.dtypes.items()), tuple(self.scalars.items()), tuple(self.constants.items()))
         arguments = example_arguments(self.kernel, signature, self.sizes, self.strides)
         target = target_with(self.limits)
-        return CompileRequest(self.kernel, arguments, target, left_open=self.left_open, keep_stages=True)
+        return CompileRequest(
+            self.kernel, arguments, target, left_open=self.left_open, keep_stages=True,
+            wants_deterministic=self.deterministic,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -103,8 +107,8 @@ def find(asked: Question) -> ExplainFindings:
     Raises the author's mistakes, and `PlanError` if the plan leaves an axis out.
     """
     compilation = default_session().compile(asked.request)
-    constants = compilation.request.arguments.constants
-    asked = replace(asked, constants=constants, limits=within(asked.limits, asked.kernel.budget))
+    request = compilation.request
+    asked = replace(asked, constants=request.arguments.constants, limits=within(request.limits, asked.kernel.budget))
     module = compilation.ir.module
     phases = in_phases(module)
     early = {"as-written": print_module(module), "after-split-phases": print_module(phases)}
@@ -115,6 +119,7 @@ def find(asked: Question) -> ExplainFindings:
         source=source_of(kernel_in(phases)),
         plan=plan_to_json(used.plan),
         origin=used.origin,
+        deterministic=request.is_deterministic,
         rung=BOTTOM if used.is_bottom else "",
         is_kept=used.is_kept,
         tried=used.tried,

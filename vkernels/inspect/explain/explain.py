@@ -17,6 +17,7 @@ from vkernels.ir.errors import FileError, SetupError
 from vkernels.ir.limits import Limits
 from vkernels.ir.planning.resources import Shortage
 from vkernels.targets import Target
+from vkernels.targets.deterministic import deterministic_limits
 from vkernels.targets.slices import planned_limits
 
 from ..cases import KernelCase
@@ -47,8 +48,11 @@ class Explanation:
 
     @property
     def limits(self) -> Limits:
-        """The target's limits within the author's budget."""
-        return within(planned_limits(self.target), Budget(**self.findings.budget) if self.findings.budget else None)
+        """The limits that are planned for: the target's within the author's budget."""
+        limits = planned_limits(self.target)
+        if self.findings.deterministic:
+            limits = deterministic_limits(limits)
+        return within(limits, Budget(**self.findings.budget) if self.findings.budget else None)
 
     @property
     def fits(self) -> bool | None:

@@ -172,7 +172,7 @@ class ExplainFindings:
     the plan is impossible; then there are no launches. `without_needs`: why its needs are unknown; then there are no
     figures. `tuned`: constants with tuned values. `extents`: length of each axis. `misfit`: why the plan does not fit
     by its needs. `rung`: see `choose_plan`. `is_kept`: the plan was tuned, or fitted before, so that it stays even
-    if it spills. `tried`: the shortages of the plans before this one.
+    if it spills. `tried`: the shortages of the plans before this one. `deterministic`: calls are.
     """
 
     kernel: str
@@ -197,6 +197,7 @@ class ExplainFindings:
     proposal: Proposal | None = None
     is_kept: bool = False
     tried: tuple[str, ...] = ()
+    deterministic: bool = False
 
 
 def as_modelled(times: ModeledTimes) -> Modelled:
