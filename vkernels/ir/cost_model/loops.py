@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
@@ -61,8 +62,8 @@ class LoopStep:
 
     `ranges`: the sequential loops around it within its phase, or the chunk loop of an axis that it lacks. `reduced`:
     the axis that it reduces along, or `scans`; `completes`: in each chunk, not after the loop. `sides`: of a dot, the
-    axes of its left operand alone, of its right one alone, and the contracted one. `origin`: the operation of the
-    kernel that it is for.
+    axes of its left operand alone, of its right one alone, and the contracted one. `beside`: the axes of all that the
+    operation does that it is a part of, such as a range. `origin`: the operation of the kernel that it is for.
     """
 
     axes: Axes
@@ -73,6 +74,7 @@ class LoopStep:
     reduced: str | None = None
     scans: bool = False
     completes: bool = False
+    beside: Axes = ()
     origin: Operation | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -97,7 +99,8 @@ class Loop:
     tiles alive at its worst point, those included. `operand_bytes`: of what a dot in it takes; `element_bytes`: of
     most of what it computes; `in_float64`: those of 8 bytes are not all integers. `visits`: of axes of which masks
     leave out chunks. `rescaled`: the results of dots that go online, among `live`. `times`: how many steps each of the
-    steps stands for; one each where there are none.
+    steps stands for; one each where there are none. `numbers`: of each loop over chunks that it is; the work of several
+    has the outer ones in common where the numbers are the same.
     """
 
     phase: str
@@ -112,6 +115,7 @@ class Loop:
     visits: tuple[Visit, ...] = ()
     rescaled: tuple[LiveTile, ...] = ()
     times: tuple[int, ...] = ()
+    numbers: tuple[int, ...] = field(default=(), compare=False)
 
     def __hash__(self) -> int:
         return self._hash
@@ -164,11 +168,31 @@ def _unnamed(step: LoopStep, named: frozenset[str]) -> LoopStep:
 
 
 def executed(loop: Loop, step: LoopStep) -> Axes:
-    """The chunk loops that a step runs in: down to the innermost of its own."""
-    return _down_to(loop.axes, step.axes)
+    """The chunk loops that a step runs in: down to the innermost of its own, or of the range's that it is in."""
+    return _down_to(loop.axes, (*step.axes, *step.beside))
 
 
 @lru_cache(maxsize=4096)
 def _down_to(loops: Axes, axes: Axes) -> Axes:
     depth = max((loops.index(axis) + 1 for axis in axes if axis in loops), default=0)
     return loops[:depth]
+
+
+def trip_of(loops: Sequence[Loop], number: int, depth: int) -> tuple[tuple[int, ...], frozenset[str]]:
+    """The work, by number, within the same trips of one of the loops around some work, and the axes gone through in a
+    trip. `depth`: among the ranges and loops over chunks around it, outermost first."""
+    one = loops[number]
+    around = (*one.ranges, *one.axes)
+    found = tuple(place for place, other in enumerate(loops) if other is one or _together(one, other, depth))
+    inner: set[str] = set()
+    for other in (loops[place] for place in found):
+        inner |= {*(*other.ranges, *other.axes)[depth + 1 :], *(a for step, _ in other.touches for a in step.ranges)}
+    return found, frozenset(inner.difference(around[: depth + 1]))
+
+
+def _together(one: Loop, other: Loop, depth: int) -> bool:
+    """Whether the work of two is in the same trips of the loop at some depth around them."""
+    chunks = depth - len(one.ranges) + 1
+    if chunks <= 0:
+        return one.ranges[: depth + 1] == other.ranges[: depth + 1]
+    return len(one.numbers) >= chunks and one.numbers[:chunks] == other.numbers[:chunks]

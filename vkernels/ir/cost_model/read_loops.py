@@ -7,8 +7,9 @@ computed again, homes stored and loaded, reductions in loops of their own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import count, islice
 from math import gcd
 from typing import Any
 
@@ -91,6 +92,7 @@ class _Reader:
         self.names = dict(zip(kernel.body.block.args, (p.data for p in kernel.parameters), strict=True))
         pads = [op.label.data for op in kernel.body.block.ops if isinstance(op, ScratchOp)]
         self.homes_of_pads = tuple(plan.homes.get(label) for label in pads)
+        self.numbers = count()
 
     def loops(self) -> Iterator[Loop]:
         nests: dict[Operation | Block, list[tuple[Nest, tuple[Operation, ...]]]] = {}
@@ -101,7 +103,7 @@ class _Reader:
                 ops = phase.body.block.ops
                 straight = [op for op in ops if not isinstance(op, YieldOp) and not self.analysis.chunks(op)]
                 ranges = _ranges(self.analysis.structures[phase])
-                yield from self._loop(phase.phase.data, (), ranges, straight, [], [])
+                yield from self._loop(phase.phase.data, (), (), ranges, straight, [], [])
                 yield from self._nests(phase.phase.data, nests.pop(phase, []))
         for rest in nests.values():
             yield from self._nests("loop", rest)
@@ -117,15 +119,21 @@ class _Reader:
             items += [op for group in nest.online for op in group.path]
             visits, tests = visits_of(self.reaches, nest)
             items += tests
-            ranges = _ranges(around)
-            yield from self._loop(phase, nest.axes, ranges, items, reductions, nest.stores, nest.online, visits)
+            ranges, numbers = _ranges(around), self._numbered(nest.axes)
+            stores, online = nest.stores, nest.online
+            yield from self._loop(phase, nest.axes, numbers, ranges, items, reductions, stores, online, visits)
             for dot in homed:
-                yield self._homed(phase, nest.axes, ranges, dot, items, visits)
+                yield self._homed(phase, nest.axes, numbers, ranges, dot, items, visits)
+
+    def _numbered(self, axes: Axes) -> tuple[int, ...]:
+        """Numbers of loops over chunks of these axes that no other loops have."""
+        return tuple(islice(self.numbers, len(axes)))
 
     def _homed(
         self,
         phase: str,
         axes: Axes,
+        numbers: tuple[int, ...],
         ranges: Axes,
         dot: SumOp | DotOp,
         around: Sequence[Operation],
@@ -144,10 +152,13 @@ class _Reader:
             *(step for op in items for step in self._steps_of(op)),
         ]
         steps += [*self._steps_of(dot), _home_step(dot.result, home, writes=True)]
-        inner = [axis for axis in self.analysis.axes if axis in self._chunks(dot.result)]
+        inner = tuple(axis for axis in self.analysis.axes if axis in self._chunks(dot.result))
         live = (*map(_alive, operands_along(dot)), _carried(dot))
         widths = self._widths(dot)
-        return Loop(phase, (*axes, *inner), ranges, tuple(steps), (), live, widths.operand_bytes or 4, visits=visits)
+        return Loop(
+            phase, (*axes, *inner), ranges, tuple(steps), (), live, widths.operand_bytes or 4, visits=visits,
+            numbers=(*numbers, *self._numbered(inner)),
+        )  # fmt: skip
 
     def _chunks(self, value: SSAValue) -> frozenset[str]:
         return self.analysis.chunks_of_value(value)
@@ -159,6 +170,7 @@ class _Reader:
         self,
         phase: str,
         axes: Axes,
+        numbers: tuple[int, ...],
         ranges: Axes,
         items: Sequence[Operation],
         reductions: Sequence[Operation],
@@ -176,7 +188,9 @@ class _Reader:
             inside = visits if reach is None else (*visits, visit_of(axis, reach))
             again += [] if reach is None else tests_of(self.reaches, reach)
             loops = (*axes, axis) if axis not in axes else axes
-            yield from self._loop(phase, loops, ranges, again, [op], [], visits=inside)
+            shared = numbers[: loops.index(axis)]
+            own_numbers = (*shared, *self._numbered(loops[len(shared) :]))
+            yield from self._loop(phase, loops, own_numbers, ranges, again, [op], [], visits=inside)
         own = [op for op in ordered if op not in inner and op not in self.indices]
         steps = self._home_loads(own)
         steps += [step for op in own for step in self._steps_of(op)]
@@ -193,6 +207,7 @@ class _Reader:
                 8 if mostly_wide else 4, any(each.in_float64 for each in widths),
                 visits,
                 tuple(_carried(total) for total in reductions if online and isinstance(total, DotOp)),
+                numbers=numbers,
             )  # fmt: skip
 
     def _home(self, value: SSAValue) -> tuple[str, Home]:
@@ -212,7 +227,11 @@ class _Reader:
     def _steps_of(self, item: Operation) -> tuple[LoopStep, ...]:
         key = item, self.homes_of_pads
         if key not in self.known.steps:
-            self.known.steps[key] = tuple(self._steps(item, ()))
+            steps = list(self._steps(item, ()))
+            if item.regions:
+                beside = tuple(dict.fromkeys(axis for step in steps for axis in step.axes))
+                steps = [replace(step, beside=beside) for step in steps]
+            self.known.steps[key] = tuple(steps)
         return self.known.steps[key]
 
     def _steps(self, op: Operation, ranges: Axes) -> Iterator[LoopStep]:

@@ -13,12 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .index_sums import Region
-from .loops import MOST_ALIGNED, Axes, Loop, LoopAccess, LoopStep, executed
+from .loops import MOST_ALIGNED, Axes, Loop, LoopAccess, LoopStep, executed, trip_of
 from .plan_batch import Numbers, PlanBatch, clipped
 
 Table = NDArray[np.float64]
-_Key = tuple[str, int | None, frozenset[str], bool]
-"""A loop's axis, its number unless it is one over programs, the axes inside it, and whether it is `alone`."""
+_Scope = tuple[int, ...] | None
+"""The loops whose work one trip of a loop holds, by their numbers; None: all, as each program does."""
+_Key = tuple[str, _Scope, frozenset[str], bool]
+"""A loop's axis, what one trip of it holds, the axes inside it, and whether it is `alone`."""
 GROUP = "programs of a group"
 """The loop over the programs of one group along the second-fastest tile axis, where a plan has groups."""
 
@@ -90,10 +92,12 @@ class CacheTraffic:
             for (step, touch), region in zip(loop.touches, at.regions.of(loop), strict=True)
             if on_chip_counts or not at.is_on_chip(touch)
         ]
-        self._footprints: dict[tuple[int | None, frozenset[str]], Numbers] = {}
+        self._footprints: dict[tuple[_Scope, frozenset[str]], Numbers] = {}
         self._repeats: dict[_Key, _Repeat] = {}
         self._grown: dict[tuple[Axes, bool, frozenset[str]], Numbers] = {}
         self._moved: dict[int, Table] = {}
+        self._touched: dict[_Scope, Counter[tuple[_Touched, ...]]] = {}
+        self._trips_of: dict[tuple[int, int], tuple[_Scope, frozenset[str]]] = {}
 
     @cached_property
     def _alike(self) -> tuple[list[_Row], NDArray[np.int64]]:
@@ -241,18 +245,29 @@ class CacheTraffic:
 
     def _repeats_of(self, number: int, step: LoopStep, touch: LoopAccess) -> list[_Key]:
         """The loops that repeat a touch, by all axes that each of their trips goes through."""
-        own, loop = self._axes(touch), self.at.loops[number]
-        around = (*self.programs, *loop.ranges, *executed(loop, step), *step.ranges)
+        own, loop, outer = self._axes(touch), self.at.loops[number], len(self.programs)
+        loops = (*self.programs, *loop.ranges, *executed(loop, step))
+        around = (*loops, *step.ranges)
         scattered = touch.axes if touch.scattered else ()
         keys: list[_Key] = []
-        for axis, inner in _repeating(around, len(self.programs), own, scattered, self._inside_programs, self.grouped):
-            across = axis in self.programs
+        for place, axis, inner in _repeating(around, outer, own, scattered, self._inside_programs, self.grouped):
+            across = place < outer
+            scope: _Scope = None if across else (number,)
+            if outer <= place < len(loops):
+                scope, gone_through = self._trip_of(number, place - outer)
+                inner = inner | gone_through
             alone = not across or touch.home is not None  # each program has homes of its own
-            key = axis, None if across else number, inner, alone
+            key = axis, scope, inner, alone
             if key not in self._repeats:
-                self._repeats[key] = _Repeat(alone, self._footprint(key[1], inner), self._again(axis, inner, alone))
+                self._repeats[key] = _Repeat(alone, self._footprint(scope, inner), self._again(axis, inner, alone))
             keys.append(key)
         return keys
+
+    def _trip_of(self, number: int, depth: int) -> tuple[_Scope, frozenset[str]]:
+        """What one trip holds of the loop at some depth around a loop's work, and the axes that it goes through."""
+        if (number, depth) not in self._trips_of:
+            self._trips_of[number, depth] = trip_of(self.at.loops, number, depth)
+        return self._trips_of[number, depth]
 
     def _again(self, axis: str, inner: frozenset[str], alone: bool) -> Numbers:
         """How often a loop repeats a touch: programs that run at once share what they find."""
@@ -272,27 +287,27 @@ class CacheTraffic:
     def _inside_programs(self) -> frozenset[str]:
         return frozenset({*self.at.sizes, *self.at.extents}) - frozenset(self.at.choices.order)
 
-    def _footprint(self, number: int | None, inner: frozenset[str]) -> Numbers:
-        """Bytes touched in a loop, or in all loops, while some axes are gone through."""
-        found = self._footprints.get((number, inner))
+    def _footprint(self, scope: _Scope, inner: frozenset[str]) -> Numbers:
+        """Bytes touched in some loops, or in all, while some axes are gone through."""
+        found = self._footprints.get((scope, inner))
         if found is None:
             found = 0
-            for touched, regions in self._touched.get(number, {}).items():
+            for touched, regions in self._touched_in(scope).items():
                 taken = (self._gone_through(axes, homed, inner) * width for axes, homed, width in touched)
                 found = found + regions * reduce(np.maximum, taken)
-            self._footprints[number, inner] = found
+            self._footprints[scope, inner] = found
         return found
 
-    @cached_property
-    def _touched(self) -> dict[int | None, Counter[tuple[_Touched, ...]]]:
-        """What is touched of a region in each loop, and in all loops (None), and of how many regions the same is."""
-        found: dict[int | None, dict[Region, dict[_Touched, None]]] = {None: {}}
-        for number, _, touch, region in self.touches:
-            width = _width(touch) * (2 if touch.place in self.at.choices.copies else 1)
-            each = touch.axes, touch.home is not None, width
-            for where in (number, None):
-                found.setdefault(where, {}).setdefault(region, {})[each] = None
-        return {where: Counter(map(tuple, regions.values())) for where, regions in found.items()}
+    def _touched_in(self, scope: _Scope) -> Counter[tuple[_Touched, ...]]:
+        """What is touched of a region in some loops, or in all, and of how many regions the same is."""
+        if scope not in self._touched:
+            found: dict[Region, dict[_Touched, None]] = {}
+            for number, _, touch, region in self.touches:
+                if scope is None or number in scope:
+                    width = _width(touch) * (2 if touch.place in self.at.choices.copies else 1)
+                    found.setdefault(region, {})[touch.axes, touch.home is not None, width] = None
+            self._touched[scope] = Counter(map(tuple, found.values()))
+        return self._touched[scope]
 
     def _gone_through(self, axes: Axes, homed: bool, inner: frozenset[str]) -> Numbers:
         """Elements that a touch of these axes takes while some axes are gone through."""
@@ -359,10 +374,10 @@ def part_lost(taken: Numbers, capacity: Numbers, gradual: float) -> Numbers:
 @lru_cache(maxsize=4096)
 def _repeating(
     around: Axes, programs: int, own: Axes, scattered: Axes, inside_programs: frozenset[str], grouped: str | None
-) -> list[tuple[str, frozenset[str]]]:
-    """The loops that repeat a touch, and the axes that a trip of each goes through: of those `around` it, outermost
-    first and those over `programs` first, the ones that do not decide by its `own` axes what it takes."""
-    found: list[tuple[str, frozenset[str]]] = []
+) -> list[tuple[int, str, frozenset[str]]]:
+    """The loops that repeat a touch, by place, with the axes that a trip of each goes through: of those `around` it,
+    outermost first and those over `programs` first, the ones that do not decide by its `own` axes what it takes."""
+    found: list[tuple[int, str, frozenset[str]]] = []
     for place, axis in enumerate(around):
         if (grouped if axis == GROUP else axis) in own or axis in around[:place]:
             continue
@@ -370,5 +385,5 @@ def _repeating(
             inner = frozenset(around[place + 1 : programs]) | inside_programs
         else:
             inner = frozenset(around[place + 1 :])
-        found.append((axis, inner | frozenset(scattered)))
+        found.append((place, axis, inner | frozenset(scattered)))
     return found
