@@ -55,7 +55,7 @@ def fake_compiler(monkeypatch):
     monkeypatch.setattr(
         compile_pool, "CompilePool", functools.partial(compile_pool.CompilePool, compiler=fakes.PLAIN_COMPILER)
     )
-    monkeypatch.setattr(checking, "read_resources", lambda binary: fakes.resources(**takes))
+    monkeypatch.setattr(checking, "read_binary", lambda binary, artifacts: fakes.reading(**takes))
     return takes
 
 

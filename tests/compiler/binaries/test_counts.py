@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from math import prod
+from pathlib import Path
 
 import pytest
 
 from tests.compiler.backends.texts import F32, I32, POINTERS, N, compiled, kernel, matmul
 from vkernels.compiler.artifact_cache import ArtifactCache
+from vkernels.compiler.backends.resources import read_resources
 from vkernels.compiler.backends.triton_adapter import Binary
 from vkernels.compiler.binaries.instructions import Kind
 from vkernels.compiler.binaries.match_loops import trips_of
 from vkernels.compiler.binaries.read_amdgcn import read_amdgcn
-from vkernels.compiler.binaries.read_code import KernelCode, read_code, read_code_cached
+from vkernels.compiler.binaries.read_code import KernelCode, read_binary, read_code
 from vkernels.compiler.binaries.read_sass import disassemble, read_sass
 from vkernels.compiler.binaries.source_loops import read_source
 from vkernels.compiler.binaries.static_bound import DEVICE_MEMORY, TENSOR, LaunchWork, loop_cycles, static_bound
@@ -122,11 +124,13 @@ def test_a_bound_is_that_of_the_slowest_unit(architecture: str) -> None:
     assert all(value >= 0 for region in code.regions for value in loop_cycles(region, code, limits).values())
 
 
-def test_what_was_read_is_kept(tmp_path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+def test_what_was_read_is_kept_and_disassembled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     binary, artifacts = compiled(matmul(128, 64, 64), "sm_80"), ArtifactCache(DiskCache(tmp_path))
-    first = read_code_cached(binary, artifacts)
+    first = read_binary(binary, artifacts)
+    assert first.code == read_code(binary)
+    assert first.resources == read_resources(binary)
     monkeypatch.setattr("vkernels.compiler.binaries.read_code.disassemble", None)
-    assert read_code_cached(binary, artifacts) == first
+    assert read_binary(binary, artifacts) == first
 
 
 def test_a_disassembler_that_takes_too_long_is_refused() -> None:

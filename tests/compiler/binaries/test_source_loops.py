@@ -49,7 +49,7 @@ def test_trips_follow_bounds_outer_loops_programs_and_conditions() -> None:
     assert [source.loop_of(line) for line in (3, 8, 10, 15, 17, 24)] == [0, 1, 2, 3, 0, 5]
     inner = sum(range(0, 40, 4))
     assert source.trips({"n": 40}, (8,)) == [1, 10, inner, pytest.approx(4.5), None, 0]
-    assert source.trips({"n": 40}, (8,), unknown=7) == [1, 10, inner, pytest.approx(4.5), 7, 0]
+    assert source.trips({"n": 40}, (8,), unknown_length=7) == [1, 10, inner, pytest.approx(4.5), 7, 0]
     assert source.trips({}, (8,))[1:3] == [None, None]
 
 

@@ -9,6 +9,7 @@ from dataclasses import fields
 
 from vkernels.compiler.backends.resources import InstructionMix, Resources
 from vkernels.compiler.backends.triton_adapter import Binary, GpuOptions
+from vkernels.compiler.binaries.read_code import BinaryReading
 from vkernels.inspect.cases import KernelCase, KernelSource
 
 PREPARER = f"{__name__}:preparer"
@@ -69,10 +70,14 @@ def binary(text: str, threads: int) -> Binary:
     return Binary("", "k", text.encode(), "", 0, threads // 32, threads, 0, 0, "", "")
 
 
-def read_resources(binary: Binary) -> Resources:
+def read_binary(binary: Binary, artifacts: object) -> BinaryReading:
     """What the binary of `compiler` was told to take."""
     told = json.loads(binary.code)
-    return resources(**{name: told[name] for name in told if name in Resources.__dataclass_fields__})
+    return reading(**{name: told[name] for name in told if name in Resources.__dataclass_fields__})
+
+
+def reading(**given) -> BinaryReading:
+    return BinaryReading(resources(**given), None, "it is no binary")
 
 
 def resources(**given) -> Resources:

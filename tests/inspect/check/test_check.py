@@ -20,7 +20,7 @@ from . import fakes
 @pytest.fixture
 def checked(monkeypatch, tmp_path):
     """Checks cases on targets with fake children; `cache`: a folder."""
-    monkeypatch.setattr(checking, "read_resources", fakes.read_resources)
+    monkeypatch.setattr(checking, "read_binary", fakes.read_binary)
 
     def run(cases, targets, cache=None, seconds=60.0, memory_bytes=4 << 30):
         with (
@@ -112,10 +112,10 @@ def test_a_plan_that_cannot_be_is_its_cells_result(checked):
 
 
 def test_a_binary_that_cannot_be_read_is_its_cells_result(checked, monkeypatch):
-    def refuse(binary):
+    def refuse(binary, artifacts):
         raise FileError("it is damaged")
 
-    monkeypatch.setattr(checking, "read_resources", refuse)
+    monkeypatch.setattr(checking, "read_binary", refuse)
     (cell,) = checked([fakes.case([[{}]])], devices("t4")).cells
     assert (cell.fits, cell.reason) == (False, "what it takes cannot be read: it is damaged")
 

@@ -13,8 +13,10 @@ from rich.text import Text
 from vkernels.compiler.plan_fallback import BOTTOM
 from vkernels.inspect.check.cells import Cell, CellLaunch, PlanSummary
 from vkernels.inspect.check.check import Checked
+from vkernels.inspect.launch_loops import loops_as_json
 from vkernels.ir.slow_plan import SlowPlan
 
+from ..formatting import format_seconds
 from ..results import WIDE, table_of
 
 NO_PLAN = PlanSummary("", {})
@@ -48,7 +50,7 @@ def cell_as_json(cell: Cell) -> dict[str, Any]:
         "spill_bytes": cell.spill_bytes, "blocks_per_multiprocessor": cell.blocks_per_multiprocessor,
         "limited_by": list(cell.limited_by), "compile_seconds": round(cell.compile_seconds, 3),
         "launches": [launch_as_json(launch) for launch in cell.launches], "tensor_bytes": cell.tensor_bytes,
-        "swap_bytes": cell.swap_bytes, **plan_as_json(cell.planned),
+        "swap_bytes": cell.swap_bytes, "bound_seconds": cell.bound_seconds, **plan_as_json(cell.planned),
     }  # fmt: skip
 
 
@@ -91,6 +93,7 @@ def launch_as_json(launch: CellLaunch) -> dict[str, Any]:
         "shared_bytes": resources.shared, "spill_bytes": resources.spill_bytes, "stack_bytes": resources.stack,
         "tensor_memory_columns": resources.tensor_memory, "blocks_per_multiprocessor": launch.occupancy.blocks,
         "limited_by": list(launch.occupancy.limited_by), "instructions": dict(vars(resources.mix)),
+        **({"loops": None, "bound": None} if launch.loops is None else loops_as_json(launch.loops)),
     }  # fmt: skip
 
 
@@ -129,6 +132,10 @@ def show(checked: Checked, triton: str, seconds: float, console: Console) -> Non
                 units.setdefault(unit, []).append(cell.target)
         for unit, names in units.items():
             console.print(f"{', '.join(names)}: multiplies on the dot unit {unit}", soft_wrap=True)
+        if len(cells) <= MAX_SHOWN_LOOPS:
+            for cell in cells:
+                if line := loop_text(cell):
+                    console.print(f"{cell.target}: {line}", soft_wrap=True, markup=False)
         for reason, names in reasons.items():
             console.print(f"{', '.join(names)}: {reason}", soft_wrap=True)
         for cell in cells:
@@ -143,6 +150,23 @@ def show(checked: Checked, triton: str, seconds: float, console: Console) -> Non
         f"{', {} are slow'.format(n['slow']) if n['slow'] else ''}. "
         f"{checked.binaries} binaries, {checked.cached} from the cache, by Triton {triton}, in {seconds:.1f} s."
     )
+
+
+MAX_SHOWN_LOOPS = 6
+"""Cells of a table under which their loops are printed; of more, the JSON has them."""
+
+
+def loop_text(cell: Cell) -> str:
+    """The loop in which a cell spends most of its time at least, and the bound of the call's; empty if unknown."""
+    loops = [loop for launch in cell.launches if launch.loops is not None for loop in launch.loops.loops]
+    parts = []
+    if loops:
+        parts.append(max(loops, key=lambda loop: (loop.trips or 1.0) * loop.slowest).text)
+    if (bound := cell.bound_seconds) is not None:
+        least = cell.planned.roofline_seconds if cell.planned is not None else None
+        share = f", {least / bound:.2f} of the roofline" if least else ""
+        parts.append(f"bound {format_seconds(bound)}{share}")
+    return "; ".join(parts)
 
 
 def _title(cell: Cell) -> str:

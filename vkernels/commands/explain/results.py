@@ -242,6 +242,15 @@ def _launch(console: Console, launch: CellLaunch) -> None:
     )
     mix = {name.replace("_", " "): count for name, count in vars(resources.mix).items() if count}
     console.print(f"Instructions: {', '.join(f'{count} {name}' for name, count in mix.items())}.", soft_wrap=True)
+    if launch.loops is not None:
+        for loop in launch.loops.loops:
+            console.print(f"  {loop.text}", soft_wrap=True, markup=False)
+        if (bound := launch.loops.bound) is not None:
+            busy = f"; tensor cores {bound.tensor_seconds / bound.seconds:.0%} busy" if bound.tensor_seconds else ""
+            console.print(
+                f"  It takes at least {format_seconds(bound.seconds)} by its loops ({bound.bottleneck}){busy}.",
+                soft_wrap=True,
+            )
     if launch.reason:
         console.print(printable(f"It does not fit: {launch.reason}."), soft_wrap=True)
 

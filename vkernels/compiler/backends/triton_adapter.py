@@ -168,6 +168,23 @@ def _compiled(text: str, architecture: str, options: GpuOptions) -> Binary:
     )  # fmt: skip
 
 
+def inlined_ttir(text: str, architecture: str) -> str:
+    """A TTIR module whose functions are inlined into its public one, without source locations: what is compiled from
+    it has the lines of this text. Raises `RuntimeError` for text that MLIR refuses; it prints its reasons to stderr."""
+    triton = _libtriton()
+    context = triton.ir.context()
+    triton.ir.load_dialects(context)
+    backend_for(architecture).load_dialects(context)
+    with _file_holding(text) as path:
+        module = triton.ir.parse_mlir_module(path, context)
+    module.context = context
+    manager = triton.ir.pass_manager(context)
+    triton.passes.common.add_inliner(manager)
+    triton.passes.common.add_symbol_dce(manager)
+    manager.run(module, "inline")
+    return str(module.str_nodebug())
+
+
 def backend_for(architecture: str) -> Any:
     """Triton's back end for an architecture. Raises `SetupError` for what this Triton does not compile for."""
     _libtriton()

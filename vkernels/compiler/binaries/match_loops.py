@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from .instructions import Kind
 from .loop_use import LoopUse
 from .read_code import KernelCode
-from .source_loops import Source, SourceLoop
+from .source_loops import Source
 
 
 def trips_of(code: KernelCode, source: Source, trips: Sequence[float | None]) -> list[float | None]:
@@ -20,7 +21,9 @@ def trips_of(code: KernelCode, source: Source, trips: Sequence[float | None]) ->
     where it stands.
     """
     chosen = [_of_lines(region, source) if n else 0 for n, region in enumerate(code.regions)]
-    times: list[float] = [_unrolled(region, source.loops[chosen[n]], code) for n, region in enumerate(code.regions)]
+    times = [
+        _unrolled(region, _work(chosen[n], source, trips, set(chosen)), code) for n, region in enumerate(code.regions)
+    ]
     found: list[float | None] = []
     for n, region in enumerate(code.regions):
         if region.parent is None:
@@ -32,12 +35,42 @@ def trips_of(code: KernelCode, source: Source, trips: Sequence[float | None]) ->
     return found
 
 
+OWN = 0.15
+"""Part of a region's lines that tells that it is an outer loop, whose inner one was unrolled: less is what compilers
+move into an inner loop."""
+
+
 def _of_lines(region: LoopUse, source: Source) -> int:
+    """The outermost loop that has a good part of a region's lines."""
     votes: Counter[int] = Counter()
     for line, count in region.lines.items():
         votes[source.loop_of(line)] += count
     del votes[0]
-    return max(votes, key=lambda loop: (votes[loop], loop), default=0)
+    voted = sum(votes.values())
+    return min((loop for loop, count in votes.items() if count >= OWN * voted), default=0)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """One trip of a source's loop, loops inside that the binary has unrolled included."""
+
+    multiply_adds: float
+    moved: float
+    elements: int
+
+
+def _work(loop: int, source: Source, trips: Sequence[float | None], present: set[int]) -> _Work:
+    own = source.loops[loop]
+    products, moved = float(own.multiply_adds), float(own.read_bytes + own.written_bytes)
+    elements = own.elements
+    for number, inner in enumerate(source.loops):
+        if inner.parent == loop and number not in present:
+            often, around = trips[number], trips[loop]
+            inside = _work(number, source, trips, present)
+            times = often / around if often and around else 1.0
+            products, moved = products + times * inside.multiply_adds, moved + times * inside.moved
+            elements = max(elements, inside.elements)
+    return _Work(products, moved, elements)
 
 
 def _ancestors(number: int, code: KernelCode, chosen: Sequence[int]) -> set[int]:
@@ -49,16 +82,15 @@ def _ancestors(number: int, code: KernelCode, chosen: Sequence[int]) -> set[int]
     return found
 
 
-def _unrolled(region: LoopUse, loop: SourceLoop, code: KernelCode) -> float:
+def _unrolled(region: LoopUse, loop: _Work, code: KernelCode) -> float:
     """Trips of the source in one of the binary."""
     if loop.multiply_adds and region.tensor:
         products = sum(each.multiply_adds(code.warps) for each in region.tensor)
         return max(1.0, float(round(products / loop.multiply_adds)))
     threads = code.warps * code.threads
     moved = sum(region.bytes.get(kind.value, 0) for kind in (Kind.GLOBAL_LOAD, Kind.GLOBAL_STORE, Kind.COPY)) * threads
-    needed = loop.read_bytes + loop.written_bytes
-    if moved and needed and loop.elements >= threads:
-        return max(1.0, float(round(moved / needed)))
+    if moved and loop.moved and loop.elements >= threads:
+        return max(1.0, float(round(moved / loop.moved)))
     return 1.0
 
 

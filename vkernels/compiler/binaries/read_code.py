@@ -6,8 +6,12 @@ import hashlib
 import json
 from dataclasses import dataclass
 
+from vkernels.ir.errors import FileError
+
 from ..artifact_cache import ArtifactCache, hash_of
+from ..backends.resources import Resources, read_resources
 from ..backends.triton_adapter import Binary
+from ..records import to_bytes
 from .find_loops import find_loops
 from .loop_use import LoopUse, use_of
 from .read_amdgcn import read_amdgcn
@@ -32,26 +36,49 @@ class KernelCode:
         return tuple(each for each in self.regions if each.parent is not None and each.is_innermost)
 
 
-def read_code(binary: Binary, seconds: float = 60) -> KernelCode:
-    """The loops of a binary. `seconds`: at most so long for the disassembler.
+def read_code(binary: Binary, seconds: float = 60, disassembly: str = "") -> KernelCode:
+    """The loops of a binary. `seconds`: at most so long for the disassembler. `disassembly`: where it is known already.
 
     Raises `FileError` for a binary that is damaged or cannot be disassembled, `SetupError` without a disassembler.
     """
     if binary.architecture.startswith("sm_"):
-        instructions = read_sass(disassemble(binary.code, seconds), binary.name)
+        instructions = read_sass(disassembly or disassemble(binary.code, seconds), binary.name)
     else:
         instructions = read_amdgcn(binary.assembly, binary.name)
     regions = tuple(use_of(region, binary.architecture) for region in find_loops(instructions))
     return KernelCode(binary.architecture, binary.warps, binary.threads // binary.warps, regions)
 
 
-def read_code_cached(binary: Binary, artifacts: ArtifactCache, seconds: float = 60) -> KernelCode:
-    """The same, kept with other artifacts; raises as `read_code`."""
-    identity = hashlib.sha256(binary.code + binary.assembly.encode()).hexdigest()
-    parts = [hash_of("compiler/binaries/*.py"), binary.architecture, binary.name, binary.warps, identity]
-    key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-    code: KernelCode | None = artifacts.get(key, KernelCode)
-    if code is None:
-        code = read_code(binary, seconds)
-        artifacts.put(key, code)
-    return code
+@dataclass(frozen=True)
+class BinaryReading:
+    """What a binary takes, and its code; None and why where that cannot be read."""
+
+    resources: Resources
+    code: KernelCode | None
+    unread: str = ""
+
+
+def read_binary(binary: Binary, artifacts: ArtifactCache, seconds: float = 60) -> BinaryReading:
+    """Both, kept with other artifacts: disassembling takes longer than all else. One disassembly serves both.
+
+    Raises `FileError` and `SetupError` as `read_resources`.
+    """
+    identity = hashlib.sha256(to_bytes(binary)).hexdigest()
+    ours = [hash_of(f"compiler/{files}") for files in ("binaries/*.py", "backends/resources/*.py")]
+    key = hashlib.sha256(json.dumps([*ours, identity]).encode()).hexdigest()
+    reading: BinaryReading | None = artifacts.get(key, BinaryReading)
+    if reading is None:
+        reading = _read(binary, seconds)
+        artifacts.put(key, reading)
+    return reading
+
+
+def _read(binary: Binary, seconds: float) -> BinaryReading:
+    disassembly, code, unread = "", None, ""
+    try:
+        if binary.architecture.startswith("sm_"):
+            disassembly = disassemble(binary.code, seconds)
+        code = read_code(binary, seconds, disassembly)
+    except FileError as error:
+        unread = str(error)
+    return BinaryReading(read_resources(binary, seconds, disassembly), code, unread)

@@ -10,7 +10,11 @@ from operator import and_, eq, ge, gt, le, lshift, lt, ne, or_, rshift, xor
 from .source_text import READS, WRITES, Operation, accessed, multiply_adds, read_operations, walk
 
 SAMPLES = 16
-"""Iterations of a loop that are looked at, evenly spread, where what is inside depends on them; programs, too."""
+"""Iterations of a loop that are looked at, evenly spread, where what is inside depends on them."""
+PROGRAMS = 128
+"""Programs that are looked at, if there are more."""
+GOLDEN = 0.6180339887498949
+"""Steps of this part of the whole are spread evenly, and are in step with no size of a grid."""
 
 
 @dataclass(frozen=True)
@@ -35,26 +39,33 @@ class Source:
     function: Operation = field(repr=False, compare=False)
     numbers: Mapping[int, int] = field(repr=False, compare=False)
 
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of the function's parameters in their order, as `trips` takes them."""
+        return tuple(name.removeprefix("%") for name in self.function.arguments)
+
     def loop_of(self, line: int) -> int:
         """The number of the innermost loop that a line is in."""
         return max((n for n, each in enumerate(self.loops) if each.first <= line <= each.last), default=0)
 
     def trips(
-        self, arguments: Mapping[str, int], grid: Sequence[int] = (1, 1, 1), unknown: float | None = None
+        self, arguments: Mapping[str, int], grid: Sequence[int] = (1, 1, 1), unknown_length: float | None = None
     ) -> list[float | None]:
         """How often each loop's body runs in one program, on average over those of the grid.
 
         `arguments`: of the kernel, by name; those that bounds need and that are missing leave the trips unknown,
-        None, as do bounds that come out of memory. `unknown`: trips of each such loop, where they are given.
+        None, as do bounds that come out of memory. `unknown_length`: how far apart those are on average, if given.
         """
         x, y, z = (*grid, 1, 1, 1)[:3]
         count = max(1, x * y * z)
-        programs = [n * count // min(SAMPLES, count) for n in range(min(SAMPLES, count))]
+        programs = list(range(count))
+        if count > PROGRAMS:
+            programs = [int(count * ((n + 0.5) * GOLDEN % 1)) for n in range(PROGRAMS)]
         totals: list[float | None] = [0.0] * len(self.loops)
         for program in programs:
             values = {f"%{name}": value for name, value in arguments.items()}
             here = (program % x, program // x % y, program // (x * y)), (x, y, z)
-            _Walk(self, totals, here, 1 / len(programs), unknown).run(self.function.regions[0], values, 1.0)
+            _Walk(self, totals, here, 1 / len(programs), unknown_length).run(self.function.regions[0], values, 1.0)
             totals[0] = 1.0
         return totals
 
@@ -109,7 +120,7 @@ class _Walk:
     totals: list[float | None]
     place: tuple[Sequence[int], Sequence[int]]
     weight: float
-    unknown: float | None
+    unknown_length: float | None
 
     def run(self, operations: Sequence[Operation], values: dict[str, int], often: float | None) -> None:
         """`often`: times that these operations run; None where that is unknown."""
@@ -117,7 +128,7 @@ class _Walk:
             if each.name == "scf.for":
                 self._for(each, values, often)
             elif each.name == "scf.while":
-                self._loop(each, values, often, self.unknown)
+                self._loop(each, values, often, self.unknown_length)
             elif each.name == "scf.if":
                 self._if(each, values, often)
             elif each.results and (value := self._value(each, values)) is not None:
@@ -132,15 +143,17 @@ class _Walk:
     def _for(self, operation: Operation, values: dict[str, int], often: float | None) -> None:
         lower, upper, step = (values.get(name) for name in (*operation.operands, "", "", "")[:3])
         if lower is None or upper is None or not step:
-            self._loop(operation, values, often, self.unknown)
+            length = self.unknown_length
+            trips = None if length is None else length if not step else max(1.0, -(-length // step))
+            self._loop(operation, values, often, trips)
             return
-        trips = max(0, -(-(upper - lower) // step))
-        self._add(operation, None if often is None else often * trips)
-        if trips and _outermost(operation):
-            samples = min(SAMPLES, trips)
+        count = max(0, -(-(upper - lower) // step))
+        self._add(operation, None if often is None else often * count)
+        if count and _outermost(operation):
+            samples = min(SAMPLES, count)
             for n in range(samples):
-                inside = {**values, operation.arguments[0]: lower + step * (n * trips // samples)}
-                self.run(operation.regions[0], inside, None if often is None else often * trips / samples)
+                inside = {**values, operation.arguments[0]: lower + step * (n * count // samples)}
+                self.run(operation.regions[0], inside, None if often is None else often * count / samples)
 
     def _loop(self, operation: Operation, values: dict[str, int], often: float | None, trips: float | None) -> None:
         often = None if often is None or trips is None else often * trips

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
 from vkernels.compiler.backends.resources import Resources, taken_by
+from vkernels.compiler.binaries.read_code import KernelCode
 from vkernels.compiler.specialise import kernel_in
 from vkernels.ir.analyses import annotate_needs, phases_of
 from vkernels.ir.analysis.axes import resolve_axes
 from vkernels.ir.analysis.kernel_analysis import KernelAnalysis
 from vkernels.ir.analysis.needs import Needs
+from vkernels.ir.analysis.needs.device import UNKNOWN_TRIPS
 from vkernels.ir.analysis.schedule.find_copies import find_copies
 from vkernels.ir.analysis.schedule.make_schedule import make_schedule
 from vkernels.ir.analysis.schedule.nests import label_of
@@ -34,6 +36,8 @@ from vkernels.ir.slow_plan import SlowPlan
 from vkernels.ir.transforms.apply_plan.find_words import find_word_dots
 from vkernels.ir.transforms.apply_plan.planned_kernel import plan_kernel
 from vkernels.targets import Target, limits_of
+
+from ..launch_loops import LaunchLoops, launch_loops
 
 
 def homes_under(kernel: KernelOp, plan: Plan, sizes: Mapping[str, int]) -> dict[str, Home]:
@@ -131,12 +135,14 @@ class LaunchUse:
     """The resources of a binary on any device of its architecture.
 
     `threads`: of a program. `seconds`: compile time. `global_scratch`: bytes of memory that Triton needs per program.
+    `code`: its loops; None where they cannot be read.
     """
 
     threads: int
     resources: Resources
     seconds: float
     global_scratch: int = 0
+    code: KernelCode | None = None
 
 
 @dataclass(frozen=True)
@@ -149,7 +155,7 @@ class LaunchFailure:
 
 @dataclass(frozen=True)
 class CellLaunch:
-    """One launch on one device. `use` and `occupancy` are None without a binary."""
+    """One launch on one device. `use` and `occupancy` are None without a binary, `loops` without its loops."""
 
     name: str
     fits: bool
@@ -157,6 +163,7 @@ class CellLaunch:
     seconds: float
     use: LaunchUse | None = None
     occupancy: Occupancy | None = None
+    loops: LaunchLoops | None = None
 
 
 @dataclass(frozen=True)
@@ -218,6 +225,16 @@ class Cell:
         return () if fewest is None else fewest.limited_by
 
     @property
+    def bound_seconds(self) -> float | None:
+        """A lower bound of a call's time, by the loops of its binaries and by the roofline; None if unknown."""
+        bounds = [launch.loops.bound for launch in self.launches if launch.loops is not None]
+        known = [bound.seconds for bound in bounds if bound is not None]
+        if not known or len(known) < len(self.launches):
+            return None
+        least = self.planned.roofline_seconds if self.planned is not None else None
+        return max(sum(known), least or 0.0)
+
+    @property
     def compile_seconds(self) -> float:
         """Compile time of all launches; cells that share a binary share it."""
         return sum(launch.seconds for launch in self.launches)
@@ -237,3 +254,15 @@ def judge(name: str, found: LaunchUse | LaunchFailure, target: Target) -> CellLa
     short = misfit(taken, limits)
     reason = "" if short is None else short.reason
     return CellLaunch(name, short is None, reason, found.seconds, found, held(taken, limits))
+
+
+def with_loops(
+    launch: CellLaunch, text: str, target: Target, grid: Sequence[int] | None, sizes: Mapping[str, int],
+    unknown_length: float = UNKNOWN_TRIPS,
+) -> CellLaunch:  # fmt: skip
+    """The launch with its loops. `text`: its TTIR. `grid`: its programs by axis, None if unknown. `sizes`: by name.
+    `unknown_length`: see `launch_loops`."""
+    if launch.use is None or launch.use.code is None or launch.occupancy is None:
+        return launch
+    found = launch_loops(launch.use.code, text, limits_of(target), launch.occupancy.blocks, grid, sizes, unknown_length)
+    return replace(launch, loops=found)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, replace
@@ -12,15 +10,16 @@ from typing import Any
 
 import msgspec
 
-from vkernels.compiler.artifact_cache import ArtifactCache, hash_of
+from vkernels.compiler.artifact_cache import ArtifactCache
 from vkernels.compiler.backends.architectures import known, refuse_unless_compiles
-from vkernels.compiler.backends.resources import Resources, read_resources, taken_by
+from vkernels.compiler.backends.resources import taken_by
 from vkernels.compiler.backends.triton_adapter import GpuOptions
+from vkernels.compiler.binaries.read_code import read_binary
 from vkernels.compiler.plan_fallback import BOTTOM
-from vkernels.compiler.records import to_bytes
 from vkernels.compiler.workers.compile_cached import Finished, compile_cached
 from vkernels.compiler.workers.compile_pool import CompilePool
-from vkernels.compiler.workers.jobs import CompiledBinary, CompileFailure, CompileFailureReason, CompileJob
+from vkernels.compiler.workers.jobs import CompileFailure, CompileFailureReason, CompileJob
+from vkernels.ir.analysis.needs.device import UNKNOWN_TRIPS
 from vkernels.ir.disk_cache import DiskCache
 from vkernels.ir.errors import Error, SetupError
 from vkernels.ir.planning.resources import Resource, Shortage, misfit, spill
@@ -31,7 +30,7 @@ from vkernels.targets.slices import planned_limits
 
 from ..cases import Case
 from ..worker_client import InspectPool, Progress, answer_of, mistake
-from .cells import CHOSEN, Cell, CellLaunch, LaunchFailure, LaunchUse, PlanSummary, judge
+from .cells import CHOSEN, Cell, CellLaunch, LaunchFailure, LaunchUse, PlanSummary, judge, with_loops
 
 TOGETHER = 16
 """Targets per request: many, because they share lowered plans, but far from the worker's time limit."""
@@ -137,10 +136,15 @@ def _prepared(want: CellRequest, told: Mapping[str, Any], found: Mapping[str, An
     return PreparedCell(want, tuple(found["launches"][number]), planned, found.get("tensor_bytes"), own)
 
 
-def verdict(prepared: PreparedCell, found: Sequence[LaunchUse | LaunchFailure]) -> Cell:
-    """Judge a cell by the resources of each of its launches."""
+def verdict(
+    prepared: PreparedCell, found: Sequence[LaunchUse | LaunchFailure], unknown_length: float = UNKNOWN_TRIPS
+) -> Cell:
+    """Judge a cell by the resources of each of its launches. `unknown_length`: as in `CheckTools`."""
     case, target = prepared.want.case, prepared.want.target
-    launches = tuple(judge(each["name"], use, target) for each, use in zip(prepared.launches, found, strict=True))
+    launches = tuple(
+        with_loops(judge(each["name"], use, target), each["text"], target, _grid(each), case.shape, unknown_length)
+        for each, use in zip(prepared.launches, found, strict=True)
+    )
     if prepared.misfit:
         launches = (judge(case.source.name, LaunchFailure(prepared.misfit, 0.0), target),)
     swap = swap_bytes(prepared.launches, launches, prepared.own_bytes, target) if not prepared.misfit else None
@@ -154,6 +158,10 @@ def verdict(prepared: PreparedCell, found: Sequence[LaunchUse | LaunchFailure]) 
         prepared.want.unknown, prepared.planned, prepared.tensor_bytes, swap, whole.reason if whole else "",
         None if hopeless else shortage_of(found, target) or whole,
     )  # fmt: skip
+
+
+def _grid(launch: Mapping[str, Any]) -> tuple[int, ...] | None:
+    return (launch["programs"],) if "programs" in launch else None
 
 
 def shortage_of(found: Sequence[LaunchUse | LaunchFailure], target: Target) -> Shortage | None:
@@ -205,13 +213,15 @@ READERS = 2
 class CheckTools:
     """Resources of checks and explanations: pools for preparing and for compiling, a cache if there is one.
 
-    `triton`: the version of Triton that compiles.
+    `triton`: the version of Triton that compiles. `unknown_length`: how far apart bounds of loops are taken to be that
+    are in memory.
     """
 
     preparing: InspectPool
     compiling: CompilePool
     cache: DiskCache | None
     triton: str
+    unknown_length: float = UNKNOWN_TRIPS
 
 
 def triton_version() -> str:
@@ -269,7 +279,8 @@ class _Checking:
             self.found[job] = use
             self.cached += was_cached
             self.progress("compiling", done, len(jobs))
-        return [verdict(cell, [self.found[job] for job in cell.jobs]) for cell in planned]
+        length = self.tools.unknown_length
+        return [verdict(cell, [self.found[job] for job in cell.jobs], length) for cell in planned]
 
 
 def _refusal(target: Target, triton: str) -> str:
@@ -314,20 +325,8 @@ def use_of(finished: Finished, cache: DiskCache | None) -> LaunchUse | LaunchFai
         )
         return LaunchFailure(reason, outcome.seconds)
     try:
-        resources = _resources(outcome, cache)
+        reading = read_binary(outcome.binary, ArtifactCache(cache))
     except Error as error:
         return LaunchFailure(f"what it takes cannot be read: {error}", outcome.seconds)
-    return LaunchUse(outcome.binary.threads, resources, outcome.seconds, outcome.binary.global_scratch)
-
-
-def _resources(compiled: CompiledBinary, cache: DiskCache | None) -> Resources:
-    # They are cached, because disassembling takes longer than everything else.
-    artifacts = ArtifactCache(cache)
-    key = hashlib.sha256(
-        json.dumps([hash_of("compiler/backends/resources/*.py"), to_bytes(compiled.binary).hex()]).encode()
-    ).hexdigest()
-    resources: Resources | None = artifacts.get(key, Resources)
-    if resources is None:
-        resources = read_resources(compiled.binary)
-        artifacts.put(key, resources)
-    return resources
+    binary = outcome.binary
+    return LaunchUse(binary.threads, reading.resources, outcome.seconds, binary.global_scratch, reading.code)

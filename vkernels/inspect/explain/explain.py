@@ -21,7 +21,7 @@ from vkernels.targets.deterministic import deterministic_limits
 from vkernels.targets.slices import planned_limits
 
 from ..cases import KernelCase
-from ..check.cells import CellLaunch, judge
+from ..check.cells import CellLaunch, judge, with_loops
 from ..check.check import CheckTools, shortage_of, use_of
 from ..worker_client import answer_of
 from .explanation import ExplainFindings
@@ -117,7 +117,12 @@ def _compiled(
     ]
     done = sorted(compile_cached(jobs, tools.compiling, tools.cache), key=lambda finished: finished.index)
     uses = [use_of(finished, tools.cache) for finished in done]
-    launches = [judge(launch.name, use, target) for launch, use in zip(findings.launches, uses, strict=True)]
+    programs = findings.totals.programs if findings.totals is not None else ()
+    grids = [(count,) for count in programs] if len(programs) == len(jobs) else [None for _ in jobs]
+    launches = [
+        with_loops(judge(launch.name, use, target), launch.text, target, grid, case.shape)
+        for launch, use, grid in zip(findings.launches, uses, grids, strict=True)
+    ]
     binaries = [each.outcome.binary for each in done if isinstance(each.outcome, CompiledBinary)]
     names = [launch.name for launch in findings.launches]
     stages = dict(findings.stages)

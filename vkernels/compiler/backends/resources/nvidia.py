@@ -71,8 +71,12 @@ def instructions_of(text: bytes, architecture: str, seconds: float) -> list[Inst
         disassembled, reason = _disassembled(text, _STAND_INS[name], seconds)
     if disassembled is None:
         raise FileError(f"a binary for {architecture} that cannot be disassembled: {reason}")
-    opcodes = _OPCODE.findall(disassembled)
-    return [_instruction(opcode) for opcode in opcodes if opcode != "NOP"]
+    return instructions_in(disassembled)
+
+
+def instructions_in(disassembly: str) -> list[Instruction]:
+    """The instructions of a disassembly's text, without padding."""
+    return [_instruction(opcode) for opcode in _OPCODE.findall(disassembly) if opcode != "NOP"]
 
 
 def _disassembled(text: bytes, name: str, seconds: float) -> tuple[str | None, str]:

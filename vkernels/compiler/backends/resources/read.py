@@ -45,15 +45,17 @@ class Resources:
         return self.static_shared + self.dynamic_shared
 
 
-def read_resources(binary: Binary, seconds: float = 60) -> Resources:
+def read_resources(binary: Binary, seconds: float = 60, disassembly: str = "") -> Resources:
     """What a binary uses, from its own tables and its disassembly.
 
-    `seconds`: at most so long for the disassembler. Raises `FileError` for a binary that is damaged or that cannot
-    be disassembled, `SetupError` where there is no disassembler.
+    `seconds`: at most so long for the disassembler. `disassembly`: NVIDIA's, where it is known already. Raises
+    `FileError` for a binary that is damaged or cannot be disassembled, `SetupError` where there is no disassembler.
     """
     table = _table_of(binary)
     if binary.architecture.startswith("sm_"):
-        instructions = nvidia.instructions_of(table.text, binary.architecture, seconds)
+        instructions = nvidia.instructions_in(disassembly)
+        if not instructions:
+            instructions = nvidia.instructions_of(table.text, binary.architecture, seconds)
     else:
         instructions = amd.instructions_of(binary.assembly, binary.name)
     stores, loads = (
