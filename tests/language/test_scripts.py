@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -79,16 +79,33 @@ CHECKED = {
 def run(tmp_path) -> Run:
     """Runs a script as a user does."""
 
-    def run_script(text: str, *flags: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    def run_script(text: str) -> subprocess.CompletedProcess[str]:
         (tmp_path / "script.py").write_text(textwrap.dedent(text))
-        return subprocess.run(
-            [sys.executable, *flags, "script.py"],
-            cwd=tmp_path,
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+        command = [sys.executable, "script.py"]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+
+    return run_script
+
+
+@pytest.fixture(scope="module")
+def script_server() -> Iterator[subprocess.Popen[str]]:
+    """A process that has imported what scripts import, and forks for each: a start takes longer than most scripts."""
+    command = [sys.executable, "-m", "tests.language.script_server"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        yield server
+        server.stdin.close()  # type: ignore[union-attr]
+
+
+@pytest.fixture
+def run_forked(tmp_path, script_server) -> Run:
+    """Runs a script in a process that has what scripts import."""
+
+    def run_script(text: str) -> subprocess.CompletedProcess[str]:
+        (tmp_path / "script.py").write_text(textwrap.dedent(text))
+        print(tmp_path, file=script_server.stdin, flush=True)
+        code = int(script_server.stdout.readline())
+        out, err = ((tmp_path / name).read_text() for name in ("out", "err"))
+        return subprocess.CompletedProcess(["script.py"], code, out, err)
 
     return run_script
 
@@ -106,14 +123,14 @@ def check(done: subprocess.CompletedProcess[str], line: str, *words: str) -> Non
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_wrong_calls(run, tmp_path, name):
+def test_wrong_calls(run_forked, tmp_path, name):
     call, *words = CALLS[name]
     text = f"{HEAD}{SCALE}{call}\n"
-    check(run(text), f'File "{tmp_path / "script.py"}", line {len(text.splitlines())}, in <module>', *words)
+    check(run_forked(text), f'File "{tmp_path / "script.py"}", line {len(text.splitlines())}, in <module>', *words)
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_wrong_kernels(run, tmp_path, name):
+def test_wrong_kernels(run_forked, tmp_path, name):
     body, *words = BODIES[name]
     text = f"""{HEAD}
 @vk.kernel
@@ -128,14 +145,14 @@ def main():
 main()
 """
     line = len(text.splitlines()) - 2
-    done = run(text)
+    done = run_forked(text)
     check(done, f'File "{tmp_path / "script.py"}", line {line}, in main', *words)
     assert f"script.py:{text[: text.index(body)].count(chr(10)) + 1}:" in done.stderr
     assert "^" in done.stderr
 
 
 @pytest.mark.parametrize("name", CHECKED)
-def test_checked_kernels(run, tmp_path, name):
+def test_checked_kernels(run_forked, tmp_path, name):
     body, *words = CHECKED[name]
     arguments = "np.ones(4), np.array([0, 3, 7]), np.ones(3)"
     text = f"""{HEAD}
@@ -146,10 +163,16 @@ def kernel(x: Float[vk.Tensor, "N"], index: Int[vk.Tensor, "M"], out: Float[vk.T
 
 kernel({arguments})
 """
-    done = run(text)
+    done = run_forked(text)
     line = len(text.splitlines())
     check(done, f'File "{tmp_path / "script.py"}", line {line}, in <module>', *words)
     assert "    " + body.splitlines()[-1].strip() in done.stderr
+
+
+def test_a_wrong_call_in_a_process_of_its_own(run, tmp_path):
+    call, *words = CALLS["dtype"]
+    text = f"{HEAD}{SCALE}{call}\n"
+    check(run(text), f'File "{tmp_path / "script.py"}", line {len(text.splitlines())}, in <module>', *words)
 
 
 def test_wrong_options(run):
