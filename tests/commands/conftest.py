@@ -1,8 +1,17 @@
 """Commands run in this process."""
 
+from contextlib import nullcontext
+
 import pytest
 
 from vkernels.commands import main
+from vkernels.compiler.workers import compile_pool
+from vkernels.compiler.workers.compile_pool import CompilePool
+from vkernels.inspect import worker_client
+from vkernels.inspect.worker_client import InspectPool
+
+SECONDS = 120.0
+"""The time limit of a command's workers, unless it is given one."""
 
 
 @pytest.fixture
@@ -15,3 +24,29 @@ def run_vk(capsys):
         return (exit.value.code or 0, *capsys.readouterr())
 
     return run
+
+
+@pytest.fixture(scope="session")
+def workers():
+    """The workers of commands that share them: those that prepare, and those that compile."""
+    with InspectPool(1, SECONDS) as preparing, CompilePool(2, SECONDS) as compiling:
+        yield preparing, compiling
+
+
+@pytest.fixture
+def shared_workers(workers, monkeypatch):
+    """Let commands run in `workers`, as starting their own takes longer than most of what they do.
+
+    Those with a time limit or a compiler of their own still start theirs.
+    """
+    preparing, compiling = workers
+
+    def inspect_pool(number=None, seconds=SECONDS):
+        return nullcontext(preparing) if seconds == SECONDS else InspectPool(number, seconds)
+
+    def pool(number=None, seconds=SECONDS, **options):
+        return nullcontext(compiling) if seconds == SECONDS and not options else CompilePool(number, seconds, **options)
+
+    monkeypatch.setattr(worker_client, "InspectPool", inspect_pool)
+    if compile_pool.CompilePool is CompilePool:  # else a test has put another compiler there
+        monkeypatch.setattr(compile_pool, "CompilePool", pool)

@@ -69,7 +69,7 @@ def own_cache(monkeypatch, tmp_path):
 
 
 @pytest.fixture
-def vk(run_vk):
+def vk(run_vk, shared_workers):
     """Runs `vk explain` in this process; gives exit code, output and errors."""
     return partial(run_vk, "explain")
 
