@@ -109,7 +109,7 @@ def test_no_point_but_somebodys_own_exceeds_the_limits(name: str, limits: Limits
             assert why_not(use, limits, 0.0) is None
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", QUICK)
 @pytest.mark.parametrize("limits", [TINY, *CPUS.values()], ids=["tiny", *CPUS])
 def test_calls_take_each_point_which_runs_as_modelled(name: str, limits: Limits):

@@ -33,7 +33,7 @@ ACTIVATIONS = {
 }
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size", SIZES)
 def test_matmul_is_right(size, dtype):

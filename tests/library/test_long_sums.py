@@ -60,7 +60,7 @@ def exact_sum(x: torch.Tensor) -> torch.Tensor:
     return torch.tensor([math.fsum(row) for row in rows], dtype=torch.float64).reshape(x.shape[:-1])
 
 
-@pytest.mark.sample(16)
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("kind", list(KINDS))
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("pin", PINS, ids=str)
@@ -72,7 +72,7 @@ def test_sums_of_rows(pin: vk.Pin | None, length: int, kind: str) -> None:
     assert_summed(out, x, exact_sum(x), min(bound(length), pairwise(length)))
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("kind", ["constant", "alternating", "ill-conditioned"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("name", ["sum_columns", "sum_in_a_range", "sum_in_a_ragged_range", "sum_of_sums"])
@@ -162,7 +162,7 @@ def test_infinities_and_nan_stay(name: str) -> None:
     torch.testing.assert_close(out.double()[places_differ], expected[places_differ], rtol=1e-5, atol=0, equal_nan=True)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["sum_rows", "sum_columns", "sum_in_a_range", "sum_in_a_ragged_range", "products"])
 def test_code_for_gpus_sums_as_well(name: str) -> None:
     length = 3001

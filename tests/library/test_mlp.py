@@ -35,7 +35,7 @@ def scale_of(x: torch.Tensor, inputs: int, hidden: int) -> float:
     return (inputs * hidden) ** 0.5 + flips
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("sizes", SIZES)
 def test_mlp_is_right(sizes, dtype):

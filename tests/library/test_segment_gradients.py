@@ -18,7 +18,7 @@ from .test_segments import LENGTHS, starts_of
 from .test_sparse_products import indices, starts
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
 def test_gradients_of_segment_sums_are_those_of_their_segments(lengths, dtype):

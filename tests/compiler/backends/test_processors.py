@@ -17,9 +17,10 @@ from vkernels.targets.processors import PROCESSORS, processor_targets
 
 from ...ir.lowering.llvm.texts import matmul_text
 
-PLAN = Plan({"i": 4, "j": 37}, {"k": 4}, packs=("a", "b"), lanes="j", order=("j", "i"))
+PLAN = Plan({"i": 2, "j": 17}, {"k": 4}, packs=("a", "b"), lanes="j", order=("j", "i"))
 
 
+@pytest.mark.sample(16)
 @pytest.mark.parametrize("element", ["i8", "bf16"])
 @pytest.mark.parametrize("name", PROCESSORS)
 def test_the_unit_is_in_the_code_of_processors_that_have_it_alone(name: str, element: str) -> None:

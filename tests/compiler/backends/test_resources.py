@@ -67,7 +67,7 @@ def test_a_matmul_counts_its_tensor_memory(architecture: str) -> None:
     assert read_resources(compiled(COPY, architecture)).tensor_memory == 0
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("architecture", [name for name in NVIDIA if name != "sm_70"])
 @pytest.mark.parametrize("text", [COPY, MATMUL, REVERSE], ids=["copy", "matmul", "reverse"])
 def test_nvidia_figures_are_those_of_its_own_tool(architecture: str, text: str, tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def strange_rows() -> np.ndarray[Any, Any]:
     return x
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("facts", [Facts(), Facts({"N": LENGTH}), Facts(multiples={"N": 2})])
 @pytest.mark.parametrize(("tile", "chunk"), [(1, 16), (4, 8), (4, 2), (16, 1)])
 @pytest.mark.parametrize("function", ["exp", "exp2"])
