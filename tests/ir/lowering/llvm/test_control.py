@@ -49,6 +49,44 @@ vk.mapped @loop(%x: {X}, %out: {X}, %n: i64, %scale: f64, %twice: i1) lanes j {f
         np.testing.assert_allclose(out, x * (max(n, 0) + 1) * (2 if twice else 0.25), rtol=1e-6)
 
 
+@pytest.mark.parametrize("chunk", [2, 20])
+def test_rows_under_masks_from_before_a_loop_are_zero_where_inactive(chunk) -> None:
+    left, right, sums = tile("f32", i=3, k=chunk), tile("f32", k=chunk, j=19), tile("f32", i=3, j=19)
+    rows, masks, mask = tile("i64", i=3), tile("i1", i=3), tile("i1", i=3, k=chunk)
+    strides = facts({"x": [-1, 1], "w": [-1, 1], "out": [-1, 1]})
+    text = f"""
+vk.mapped @product(%x: {X}, %w: {X}, %out: {X}, %count: i64, %depth: i64) lanes j {strides} {{
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %step = arith.constant {chunk} : i64
+  vk.launch "product" over (%p = %one) {{
+    %row = vk.position i : {rows}
+    %counts = vk.broadcast %count : i64 -> {rows}
+    %active = arith.cmpi slt, %row, %counts : {rows}
+    %none = arith.constant 0.0 : f32
+    %start = vk.broadcast %none : f32 -> {sums}
+    %sum = scf.for %k0 = %zero to %depth step %step iter_args(%s = %start) -> ({sums}) : i64 {{
+      %mask = vk.broadcast %active : {masks} -> {mask}
+      %l = vk.load %x[i, %k0 + k] where %mask : {X} -> {left}
+      %r = vk.load %w[%k0 + k, j] : {X} -> {right}
+      %d = vk.dot %l, %r, %s along k precision ieee : {left}, {right}, {sums}
+      scf.yield %d : {sums}
+    }}
+    vk.store %sum in %out[i, j] : {X} <- {sums}
+  }}
+}}
+"""
+    code, random = compiled(text), np.random.default_rng(0)
+    w = guarded(random.random((40, 19), np.float32))
+    for count in (3, 2, 0):
+        x = random.random((3, 40), np.float32)
+        expected = x @ w
+        expected[count:], x[count:] = 0, np.nan
+        out = poisoned(expected.shape, np.float32)
+        Call(code, [guarded(x), w, out, count, 40], {}).run()
+        np.testing.assert_allclose(out, expected, rtol=1e-5)
+
+
 def test_while_on_scalars_carries_tiles() -> None:
     t = tile("f32", j=20)
     text = f"""

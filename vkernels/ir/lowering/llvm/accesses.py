@@ -186,7 +186,7 @@ def load(access: AddressedAccess, place: Address, element: str) -> str:
     emit, width = access.emit, place.width
     type_, align = vector(element, width), element_bytes(element)
     if width == 1 and place.mask is not None:
-        return _load_if(emit, place.pointer, place.mask, element)
+        return _load_if(emit, place, place.mask, element)
     if place.mask is None and (width == 1 or place.step == 1):
         return emit.operation(f"llvm.load {place.pointer} {{alignment = {align} : i64}} : !llvm.ptr -> {type_}")
     if place.mask is None and place.step == 0:
@@ -220,11 +220,12 @@ def _load_reversed(access: AddressedAccess, place: Address, mask: str, element: 
     return emit.shuffle(loaded, loaded, order, element, width)
 
 
-def _load_if(emit: LlvmEmitter, pointer: str, condition: str, element: str) -> str:
-    """One element, or 0: from the address of a 0 where it is inactive. A branch for each would cost more than the rest
-    of a masked loop of products."""
-    place = emit.pure(f"arith.select {condition}, {pointer}, {emit.nothing()} : !llvm.ptr")
-    return emit.operation(f"llvm.load {place} {{alignment = {element_bytes(element)} : i64}} : !llvm.ptr -> {element}")
+def _load_if(emit: LlvmEmitter, place: Address, condition: str, element: str) -> str:
+    """One element, or 0: from the address of zeros where it is inactive, selected once for elements that are active
+    together. A branch for each would cost more than the rest of a masked loop of products."""
+    first = emit.pure(f"arith.select {condition}, {place.first or place.pointer}, {emit.nothing()} : !llvm.ptr")
+    at = emit.offset(first, place.beyond, element)
+    return emit.operation(f"llvm.load {at} {{alignment = {element_bytes(element)} : i64}} : !llvm.ptr -> {element}")
 
 
 def lower_store(state: LlvmState, operation: StoreOp | ScatterOp) -> None:

@@ -9,9 +9,9 @@ from ...dialect import AccessOp
 from ..common import is_tile, unsupported
 from .apart import known_lanes
 from .constants import below
-from .emit import LlvmEmitter, Number, vector
+from .emit import NOTHING_BYTES, LlvmEmitter, Number, vector
 from .state import AddressedMemory, LlvmState
-from .tiles import Register, RegisterLayout, RegisterTile
+from .tiles import Register, RegisterLayout, RegisterTile, element_bytes
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,8 @@ class Address:
 
     `step`: elements between neighbouring lanes; None where each lane has an address of its own, and then
     `pointer` names as many pointers as there are lanes, or `apart` are the elements from it to each lane. `mask`: which
-    lanes are active, None for all.
+    lanes are active, None for all. `first`, `beyond`: the first of elements that are active together, within
+    `NOTHING_BYTES`, and the elements from there to the pointer; under a mask only.
     """
 
     pointer: str
@@ -28,6 +29,8 @@ class Address:
     mask: str | None
     width: int
     apart: tuple[int, ...] = ()
+    first: str = ""
+    beyond: int = 0
 
     @property
     def distances(self) -> tuple[int, ...]:
@@ -71,9 +74,31 @@ class AddressedAccess:
 
     def places(self) -> Iterator[Address]:
         """One address a register, in the tile's order; its arithmetic is emitted when the caller takes it."""
+        axis, together = self._together()
         for register in self.layout.registers():
             pointer, step, apart = self._lanes(self._row_pointer(register.positions), register)
-            yield Address(pointer, step, self._active(register), register.width, apart)
+            active, first, beyond = self._active(register), pointer, 0
+            if active is not None and together > 1:
+                beyond = register.positions[axis] % together
+                first = self._row_pointer({**register.positions, axis: register.positions[axis] - beyond})
+            yield Address(pointer, step, active, register.width, apart, first, beyond * self._known_step(axis))
+
+    def _together(self) -> tuple[str, int]:
+        """An axis of a tile without lanes along which elements are active together, and how many of them at most."""
+        if self.layout.has_lanes or not self.layout.row_axes:
+            return "", 1
+        axis, size = self.layout.row_axes[-1]
+        step = self._known_step(axis)
+        varies = axis in self.bounds or (self.mask is not None and self.mask.varies_along(axis))
+        varies = varies or any(d.varies_along(axis) and (d.is_guarded or d.tile is not None) for d in self.dimensions)
+        if varies or step < 1:
+            return axis, 1
+        return axis, min(size, 1 + (NOTHING_BYTES // element_bytes(self.memory.element) - 1) // step)
+
+    def _known_step(self, axis: str) -> int:
+        """Elements that one position along an axis moves; 0 where it is not known while compiling."""
+        step = self.emit.known(self._step(axis))
+        return step if isinstance(step, int) else 0
 
     def _dimension(self, number: int) -> _Dimension:
         offset = self.operation.offset_of(number)
@@ -196,7 +221,7 @@ class AddressedAccess:
                     index = self.emit.number(self._row_index(dimension, register.positions))
                     scalars.append(self.emit.pure(f"arith.cmpi ult, {index}, {self.emit.number(dimension.size)} : i64"))
         if register.width == 1:
-            return _all(self.emit, [*scalars, *vectors], "i1")
+            return _all(self.emit, [each for each in (*scalars, *vectors) if each not in self.state.assumed], "i1")
         row = _all(self.emit, scalars, "i1")
         if row is not None:
             vectors.append(self.emit.splat(row, "i1", register.width))

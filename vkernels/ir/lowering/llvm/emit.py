@@ -11,7 +11,9 @@ Number = int | str
 MOST_IN_TEXT = (1 << 31) - 1
 """The largest index that `llvm.getelementptr` holds itself."""
 NOTHING = "vk_nothing"
-"""The name of a constant 0 of eight bytes."""
+"""The name of constant zeros."""
+NOTHING_BYTES = 64
+"""Bytes of them: inactive elements of a row are read there, as many as a chunk has or as fit."""
 
 
 class LlvmEmitter:
@@ -57,7 +59,7 @@ class LlvmEmitter:
         return self._at_entry(f"arith.constant {value}" if type_ == "i1" else f"arith.constant {value} : {type_}")
 
     def nothing(self) -> str:
-        """The address of eight bytes that are 0; a module whose text uses it defines them."""
+        """The address of zeros, `NOTHING_BYTES` long; a module whose text uses it defines them."""
         return self._at_entry(f"llvm.mlir.addressof @{NOTHING} : !llvm.ptr")
 
     def filled(self, text: str, element: str, width: int) -> str:

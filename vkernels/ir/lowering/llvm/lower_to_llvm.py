@@ -25,7 +25,7 @@ from .accesses import lower_load, lower_reload, lower_spill, lower_store
 from .constants import lower_below, lower_broadcast, lower_constant, lower_position
 from .control import lower_for, lower_if, lower_while
 from .elementwise import LLVM_CASTS, LLVM_ELEMENTWISE, lower_scale
-from .emit import NOTHING, Number
+from .emit import NOTHING, NOTHING_BYTES, Number
 from .reductions import lower_dot, lower_reduction, lower_scan
 from .state import WORKSPACE_ALIGNMENT, AddressedMemory, LlvmState
 from .tiles import Lanes, element_bytes, memory_element, natural_width, scratch_bytes
@@ -63,7 +63,9 @@ def lower_to_llvm(mapped: MappedOp, register_bytes: int = 32) -> LlvmModule:
     lowered = [_launch(mapped, slots, lanes, *launch) for launch in zip(launches_of(mapped), names, strict=True)]
     functions = [_prepare(mapped, slots, lanes, f"{name}_prepare"), *(text for text, _ in lowered)]
     if any(f"@{NOTHING} " in function for function in functions):
-        functions.insert(0, f"llvm.mlir.global internal constant @{NOTHING}(0 : i64) {{alignment = 8 : i64}} : i64")
+        words = NOTHING_BYTES // 8
+        zeros = f"(dense<0> : tensor<{words}xi64>) {{alignment = {NOTHING_BYTES} : i64}} : !llvm.array<{words} x i64>"
+        functions.insert(0, f"llvm.mlir.global internal constant @{NOTHING}{zeros}")
     functions = [*declared_units("\n".join(functions)), *functions]
     return LlvmModule(
         name, "module {\n" + "\n".join(functions) + "\n}\n", len(slots.types), slots.sizes, len(slots.buffers),
