@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from vkernels.ir.errors import ArgumentError
 from vkernels.ir.system_resources import ThreadPool
+from vkernels.runtime import get_deterministic
 from vkernels.runtime.threads import using_threads
 
 from .devices import InferenceWorker, cut, parse_devices
@@ -132,6 +133,7 @@ def _run_on(
             list(pool.map(lambda number: work(number, first[number], counts=False), range(len(workers))))
         seconds = list(pool.map(work, range(len(workers)), first))
         speeds = [part.size / max(second, 1e-9) for part, second in zip(first, seconds, strict=True)]
+        speeds = [1.0] * len(workers) if get_deterministic() else speeds  # plans follow from numbers of images
         list(pool.map(work, range(len(workers)), cut(rest, speeds)))
     every = [part for worker in parts for part in worker]
     shares = _shares(workers, parts)
