@@ -137,14 +137,14 @@ def _storing(floats: str, register_bytes: int) -> str:
 
 def _working(name: str, floats: str, register_bytes: int, past: bool) -> str:
     """Each step computes and stores `%blocks` vectors, one at a time."""
-    sums = range(MULTIPLY_ADDS)
-    body = [f"%s{n}_0 = phi {floats} [%a, %pass], [%s{n}_{WORK // MULTIPLY_ADDS}, %stored]" for n in sums]
+    sums, links = range(MULTIPLY_ADDS), WORK // MULTIPLY_ADDS
+    body = [f"%s{n}_0 = phi {floats} [%a, %pass], [%s{n}_{links}, %stored]" for n in sums]
     body += [
         f"%s{n}_{k + 1} = call {floats} @llvm.fmuladd({floats} %s{n}_{k}, {floats} %a, {floats} %a)"
-        for k in range(WORK // MULTIPLY_ADDS)
+        for k in range(links)
         for n in sums
     ]
-    value = f"%s0_{WORK // MULTIPLY_ADDS}"
+    value = f"%s0_{links}"
     ordinary = f"store {floats} {value}, ptr %here, align 4\n  br label %stored"
     tested = f"""%address = ptrtoint ptr %here to i64
   %low = and i64 %address, {register_bytes - 1}
@@ -155,33 +155,9 @@ past:
   br label %stored
 ordinary:
   {ordinary}"""
-    return f"""
-define void @{name}(i64 %memory, i64 %blocks, i64 %steps) {{
-entry:
-  %at = inttoptr i64 %memory to ptr
-  %a = load {floats}, ptr %at, align 8
-  br label %pass
-pass:
-  %p = phi i64 [0, %entry], [%done_passes, %after]
-  br label %loop
-loop:
-  %n = phi i64 [0, %pass], [%next, %stored]
-  %here = phi ptr [%at, %pass], [%there, %stored]
-  {_lines(body)}
-  {tested if past else ordinary}
-stored:
-  %there = getelementptr {floats}, ptr %here, i64 1
-  %next = add i64 %n, 1
-  %more = icmp slt i64 %next, %blocks
-  br i1 %more, label %loop, label %after
-after:
-  %done_passes = add i64 %p, 1
-  %again = icmp slt i64 %done_passes, %steps
-  br i1 %again, label %pass, label %done
-done:
-  {_lines(f"store volatile {floats} %s{n}_{WORK // MULTIPLY_ADDS}, ptr %at, align 8" for n in sums)}
-  ret void
-}}"""
+    body.append(f"{tested if past else ordinary}\nstored:")
+    kept = [f"store volatile {floats} %s{n}_{links}, ptr %at, align 8" for n in sums]
+    return _function(name, f"%a = load {floats}, ptr %at, align 8", _passes(body, "%at", floats, 1, (), kept, "stored"))
 
 
 def _copying(name: str, floats: str, register_bytes: int, how: str) -> str:
@@ -199,40 +175,50 @@ def _gathering(floats: str) -> str:
         body += [f"%q{n} = getelementptr i32, ptr %here, i64 {n}", f"%i{n} = load i32, ptr %q{n}, align 4"]
         body += [f"%p{n} = getelementptr {floats}, ptr %at, i32 %i{n}", f"%v{n} = load {floats}, ptr %p{n}, align 8"]
         body += [f"%t{n} = call {floats} @llvm.fmuladd({floats} %v{n}, {floats} %a, {floats} %s{n})"]
-    return f"""
-define void @gather(i64 %memory, i64 %places, i64 %blocks, i64 %steps) {{
-entry:
-  %at = inttoptr i64 %memory to ptr
-  %first = inttoptr i64 %places to ptr
-  %a = load {floats}, ptr %at, align 8
-  br label %pass
-{_passes(body, "%first", "i32", floats)}"""
+    first = f"%first = inttoptr i64 %places to ptr\n  %a = load {floats}, ptr %at, align 8"
+    return _function("gather", first, _passes(body, "%first", "i32", LOADED_VECTORS, *_sums(floats)), "i64 %places, ")
 
 
 def _over_blocks(name: str, body: list[str], element: str, kind: str | None, first: str = "") -> str:
-    """A function that goes through its memory as `_passes` has it. `first`: what it does once, before."""
+    """A function that goes through its memory as `_passes` has it. `kind`: of the vectors that it adds up in `%t0`, …;
+    None where there are none. `first`: what it does once, before."""
+    sums = ((), ()) if kind is None else _sums(kind)
+    return _function(name, first, _passes(body, "%at", element, LOADED_VECTORS, *sums))
+
+
+def _sums(kind: str) -> tuple[list[str], list[str]]:
+    """Sums `%t0`, … that go on from pass to pass as `%r0`, …, and what keeps them at the end."""
+    each = range(LOADED_VECTORS)
+    carried = [f"%r{n} = phi {kind} [zeroinitializer, %entry], [%t{n}, %after]" for n in each]
+    return carried, [f"store volatile {kind} %t{n}, ptr %at, align 8" for n in each]
+
+
+def _function(name: str, first: str, passes: str, more: str = "") -> str:
+    """A function of memory, blocks and steps. `first`: what it does once; `more`: parameters after the memory."""
     return f"""
-define void @{name}(i64 %memory, i64 %blocks, i64 %steps) {{
+define void @{name}(i64 %memory, {more}i64 %blocks, i64 %steps) {{
 entry:
   %at = inttoptr i64 %memory to ptr
   {first}
   br label %pass
-{_passes(body, "%at", element, kind)}"""
+{passes}"""
 
 
-def _passes(body: list[str], first: str, element: str, kind: str | None) -> str:
-    """`%steps` passes over `%blocks` blocks of `LOADED_VECTORS` elements from the pointer `first` on. `kind`: of the
-    vectors that they add up in `%t0`, …; None where there are none."""
-    loads = range(LOADED_VECTORS if kind is not None else 0)
+def _passes(
+    body: Iterable[str], first: str, element: str, step: int, carried: Iterable[str], kept: Iterable[str],
+    last: str = "loop",
+) -> str:  # fmt: skip
+    """`%steps` passes over `%blocks` blocks of `step` elements from the pointer `first` on. `carried`: what goes on
+    from pass to pass; `kept`: what is stored at the end; `last`: the block in which the body ends."""
     return f"""pass:
   %p = phi i64 [0, %entry], [%done_passes, %after]
-  {_lines(f"%r{n} = phi {kind} [zeroinitializer, %entry], [%t{n}, %after]" for n in loads)}
+  {_lines(carried)}
   br label %loop
 loop:
-  %n = phi i64 [0, %pass], [%next, %loop]
-  %here = phi ptr [{first}, %pass], [%there, %loop]
+  %n = phi i64 [0, %pass], [%next, %{last}]
+  %here = phi ptr [{first}, %pass], [%there, %{last}]
   {_lines(body)}
-  %there = getelementptr {element}, ptr %here, i64 {LOADED_VECTORS}
+  %there = getelementptr {element}, ptr %here, i64 {step}
   %next = add i64 %n, 1
   %more = icmp slt i64 %next, %blocks
   br i1 %more, label %loop, label %after
@@ -241,7 +227,7 @@ after:
   %again = icmp slt i64 %done_passes, %steps
   br i1 %again, label %pass, label %done
 done:
-  {_lines(f"store volatile {kind} %t{n}, ptr %at, align 8" for n in loads)}
+  {_lines(kept)}
   ret void
 }}"""
 

@@ -26,6 +26,8 @@ from .triton_adapter import mlir_to_llvm_ir
 
 UnitFunctions = Callable[[str], str]
 """The functions of dot units that a module of LLVM IR calls."""
+WHOLE_REGISTERS = "-prefer-256-bit"
+"""The feature with which LLVM uses the registers of AVX-512 whole: plans count on them."""
 MAX_LIBRARIES = 64
 """Libraries that one JIT links."""
 LLVM_LOCK = threading.Lock()
@@ -217,7 +219,7 @@ def host_features() -> str:
 
     features = llvm.get_host_cpu_features()
     text = str(features.flatten())
-    return f"{text},-prefer-256-bit" if features.get("avx512f") else text
+    return f"{text},{WHOLE_REGISTERS}" if features.get("avx512f") else text
 
 
 class _Jits:

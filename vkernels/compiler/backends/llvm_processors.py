@@ -6,7 +6,7 @@ from vkernels.ir.errors import SetupError
 from vkernels.ir.lowering.llvm.lower_to_llvm import LlvmModule
 from vkernels.targets.processors import PROCESSORS
 
-from .llvm import LLVM_LOCK, opened, optimise
+from .llvm import LLVM_LOCK, WHOLE_REGISTERS, opened, optimise
 from .llvm_units import unit_functions
 from .triton_adapter import mlir_to_llvm_ir
 
@@ -26,7 +26,7 @@ def assembly_for(lowered: LlvmModule, processor: str) -> str:
     with LLVM_LOCK:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-        features = "-prefer-256-bit" if "avx512f" in PROCESSORS[processor].features else ""
+        features = WHOLE_REGISTERS if "avx512f" in PROCESSORS[processor].features else ""
         try:
             target = llvm.Target.from_triple(TRIPLE)
         except RuntimeError as error:
