@@ -12,6 +12,7 @@ import torch
 
 import vkernels as vk
 from vkernels import library
+from vkernels.library.attention import attention_backward, attention_forward
 from vkernels.library.replay import replayed
 from vkernels.library.rows import softmax_rows
 from vkernels.library.rules import DeclaredShape, Sizes
@@ -227,3 +228,14 @@ def test_results_beyond_any_memory_are_refused(size, library_):
     for call in (lambda: library.histogram(x, size, 0.0, 1.0), lambda: library.conv2d(image, weight, padding=size)):
         with pytest.raises(vk.Error):
             call()
+
+
+def test_dtypes_that_kernels_do_not_compute_together_are_refused_by_name():
+    """Not by the kernel's author's line, which is ours."""
+    grad = torch.randn(1, 1, 4, 8, dtype=torch.float16)
+    out, normaliser = attention_forward(grad, grad, grad)
+    with pytest.raises(vk.ArgumentError, match=r"^attention_backward: .*normaliser has bfloat16"):
+        attention_backward(grad, grad, grad, grad, out, normaliser.bfloat16())
+    weight, image = torch.randn(2, 3, 3, 3, dtype=torch.float64), torch.randn(1, 3, 8, 8)
+    with pytest.raises(vk.ArgumentError, match=r"^conv2d: .*image has float32"):
+        library.conv2d(image, weight)

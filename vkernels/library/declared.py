@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from vkernels.compiler.arguments import ArrayView
-from vkernels.ir.errors import ArgumentError
+from vkernels.ir.errors import ArgumentError, TypeMismatchError
 from vkernels.runtime.aliasing import overlaps_itself, share_memory
 from vkernels.runtime.arrays import is_torch, kind_of, view_of
 
@@ -59,7 +59,10 @@ def checked(function: F) -> F:
                 if len(known) >= REMEMBERED:
                     known.clear()
                 known[key] = _extents(values)
-        return function(*args, **kwargs)
+        try:
+            return function(*args, **kwargs)
+        except TypeMismatchError as error:  # of a kernel, whose dtypes are those of the arguments
+            raise declaration.mixed_dtypes(args, kwargs, error) from None
 
     call.declaration = declaration  # type: ignore[attr-defined]
     return call  # type: ignore[return-value]
@@ -234,6 +237,12 @@ class Declaration:
         for (one, _), (other, _) in combinations(written, 2):
             if share_memory(one.view, other.view):
                 raise self._mistake(f"{other.name} shares memory with {one.name}, expected memory of its own")
+
+    def mixed_dtypes(self, args: Sequence[Any], kwargs: Mapping[str, Any], error: TypeMismatchError) -> ArgumentError:
+        """The error for tensors of dtypes that a kernel does not compute together."""
+        tensors = {name: each for name, each in self._bound(args, kwargs).items() if is_tensor(each)}
+        dtypes = [f"{name} has {str(each.dtype).removeprefix('torch.')}" for name, each in tensors.items()]
+        return self._mistake(f"these dtypes do not go together: {', '.join(dtypes)}; {error.message}")
 
     def _mistake(self, text: str) -> ArgumentError:
         return ArgumentError(f"{self.name}: {text}")
