@@ -22,7 +22,8 @@ class CoreCosts:
     is read, where its line is fetched first, and written back; `past_3`, `past`: the same of level 3 and memory where
     it is stored past the caches. `past_store`: cycles of each such store that no other work hides, as the test whether
     its address allows it ends what can be interleaved. `cache_share`: part of the last cache that a kernel finds its
-    own from call to call in: other work takes the rest.
+    own from call to call in: other work takes the rest. `fetched_store`: cycles of a line, beyond those of one beside
+    others, that is stored in a burst of short rows on other pages, and that level 2 has not.
     """
 
     loads: float = 2.0
@@ -37,6 +38,7 @@ class CoreCosts:
     past: float = 1.0
     past_store: float = 3.0
     cache_share: float = LAST_CACHE_SHARE
+    fetched_store: float = 0.0
 
 
 def default_core_costs(register_bytes: int) -> CoreCosts:

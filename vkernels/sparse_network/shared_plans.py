@@ -21,7 +21,7 @@ from vkernels.ir.plan import Plan
 from vkernels.language.kernel import Kernel
 from vkernels.runtime import get_deterministic
 
-LAYERS = 8
+LAYERS = 4
 """Number of layers that plans are chosen for."""
 
 IMAGES = (4, 1024)

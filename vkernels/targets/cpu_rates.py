@@ -16,7 +16,7 @@ from .family_rates import FamilyRates, family_of, memory_of, multiply_adds_of
 from .host_cpu import LAUNCH_SECONDS, cache_bytes, cpu_limits
 from .processor import this_processor
 
-VERSION = 4
+VERSION = 5
 """Grows when the method or the format changes: rates of older versions are measured again."""
 
 RATE = (1e6, 1e18)
@@ -25,7 +25,7 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "clock": (1e8, 2e10), "memory": RATE, "core_memory": RATE, "cache": RATE, "core_cache": RATE, "shared": RATE,
     "multiply_adds": RATE, "register_bytes": (16, 64), "loads": A_CYCLE, "stores": A_CYCLE, "latency": (1.0, 32.0),
     **dict.fromkeys(("stored_2", "stored_3", "stored", "past_3", "past"), (0.0, 16.0)),
-    "past_store": (0.0, 100.0), "cache_share": (1e-6, 1.0), "launch": (1e-7, 1e-2),
+    "past_store": (0.0, 100.0), "fetched_store": (0.0, 1000.0), "cache_share": (1e-6, 1.0), "launch": (1e-7, 1e-2),
 }  # fmt: skip
 """What each rate can be: one beyond was not measured, but damaged."""
 
@@ -56,6 +56,7 @@ class CpuRates:
     past: float
     past_store: float
     cache_share: float
+    fetched_store: float
     launch: float
 
     def core_costs(self, level_1: int) -> CoreCosts:
@@ -66,6 +67,7 @@ class CpuRates:
 
 OF_A_CORE = (
     "loads", "stores", "latency", "stored_2", "stored_3", "stored", "past_3", "past", "past_store", "cache_share",
+    "fetched_store",
 )  # fmt: skip
 """Rates that `CoreCosts` has by the same names."""
 

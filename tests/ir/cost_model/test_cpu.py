@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from vkernels.compiler.protocols import Signature
+from vkernels.ir.core_costs import CoreCosts
 from vkernels.ir.cost_model.cpu_registers import cpu_registers
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
@@ -14,6 +15,7 @@ from vkernels.ir.planning.space import read_space
 from vkernels.ir.text import parse_module
 from vkernels.library.activations import activate_elements
 from vkernels.library.dense import matmul_bias
+from vkernels.library.spdnn import sparse_layers
 
 from ..lowering.llvm.texts import matmul_text
 from ..planning.kernels import build, kernel_of
@@ -115,3 +117,25 @@ def test_extending_narrow_floats_takes_the_ports_of_multiply_adds():
 
     assert seconds_of("f16", 1) > 1.5 * seconds_of("f32", 1)
     assert seconds_of("f16", 1) > 1.5 * seconds_of("f16", 4)
+
+
+def layers(images: int, core: CoreCosts, indices: str = "int32", **more) -> float:
+    """Seconds of four sparse layers, whose features are loaded into and stored from memory of a program's own."""
+    floats = dict.fromkeys(("y", "weight", "bias", "out", "peak"), "float32")
+    built = sparse_layers.build(sparse_layers.signature(**floats, column=indices, cap=float))
+    limits = replace(WIDE, clock=3e9, core=core)
+    space = read_space(kernel_of(built), {"L": 4, "N": 1024, "K": 32, "I": images}, limits)
+    plan = Plan({"i": 64}, {"n": 2}, copies=("features",), lanes="i", order=("i",), **more)
+    return model_plan(space, plan).seconds
+
+
+def test_a_burst_of_short_rows_waits_for_its_lines_unless_they_pass_the_caches():
+    prompt, slow = CoreCosts(), CoreCosts(fetched_store=40.0)
+    passing = {"streams": ("out",)}
+    assert layers(4096, slow) > layers(4096, prompt)
+    assert layers(4096, slow, **passing) == layers(4096, prompt, **passing)
+    assert layers(64, slow) == layers(64, prompt), "the rows of one tile lie side by side"
+
+
+def test_indices_of_two_bytes_are_not_extended_as_floats_are():
+    assert layers(1024, CoreCosts(), "int16") <= layers(1024, CoreCosts(), "int32")

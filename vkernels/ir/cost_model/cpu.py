@@ -12,7 +12,7 @@ from ..limits import Limits
 from .atomics import IN_TURN, copied_bytes
 from .cpu_packs import packing
 from .cpu_registers import cpu_spills, cpu_streamed, slots
-from .cpu_rows import GRADUAL, LINE, OWN, cycles_of_far_lines, cycles_of_rows
+from .cpu_rows import BUFFERED, GRADUAL, LINE, OWN, cycles_of_far_lines, cycles_of_rows, fetched_lines
 from .cpu_steps import MASKED, StepCycles, across, broken_chunks, in_tails, step_cycles
 from .cpu_words import depth_of, words_of
 from .loops import Loop, LoopStep
@@ -188,11 +188,15 @@ def _loop_cycles(loop: Loop, at: PlanBatch, limits: Limits, rates: CoreRates, re
     runs = at.programs * at.all_trips(loop.ranges)
     all_steps = StepCycles()
     hops: Numbers = 0.0
+    fetched: Numbers = 0.0
     words = words_of(loop, at, limits)
     for (loops, ranges), steps in loop.by_trips.items():
         once = StepCycles()
         for step, times in steps:
             once = once.plus(step_cycles(step, loop, at, limits, width, words), times)
+            if core.fetched_store:
+                lines = fetched_lines(step, loop, at, limits)
+                fetched = fetched + times * at.all_trips((*loops, *ranges)) * lines
             if step.touch is not None and not step.touch.atomic:
                 hops = hops + times * MASKED * in_tails(step, loop, at, width)
                 if step.touch.breaks:
@@ -207,6 +211,7 @@ def _loop_cycles(loop: Loop, at: PlanBatch, limits: Limits, rates: CoreRates, re
     spills = SPILL_ACCESSES * np.maximum(spilled * iterations, part * arithmetic)
     ports = np.maximum(arithmetic / rates.vectors, (loads + spills) / core.loads)
     ports = np.maximum(ports, stores / core.stores)
+    ports = np.maximum(ports, core.fetched_store * np.maximum(0, fetched - BUFFERED))
     chained = core.latency * iterations * _one_after_another(loop, at, words)
     if any(step.reduced in loop.axes for step in loop.steps if not _is_reduction(step, loop)):
         chained = SCAN * iterations

@@ -189,7 +189,7 @@ def _extended(step: LoopStep, at: PlanBatch) -> Numbers:
 def _is_narrow(step: LoopStep, at: PlanBatch) -> bool:
     """Whether a step loads floats of two bytes. Packed operands and homes are wide."""
     touch = step.touch
-    if touch is None or touch.writes or touch.element_bytes != 2:
+    if touch is None or touch.writes or touch.element_bytes != 2 or not touch.is_float:
         return False
     return touch.home is None and touch.place not in at.choices.packs
 

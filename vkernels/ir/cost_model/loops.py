@@ -31,7 +31,7 @@ class LoopAccess:
     from. `index`: of a tensor, each dimension's as a sum, None where it is none. `spread`: where no two elements are
     side by side, an axis along which they are near, and the elements from one of its positions to the next. `ahead`:
     whether a loop can load it for later iterations. `is_laid_out`: the memory is a home, in which elements along a
-    CPU's lanes are contiguous, whatever the axis.
+    CPU's lanes are contiguous, whatever the axis. `is_float`: whether its elements are floating-point numbers.
     """
 
     place: str
@@ -50,6 +50,7 @@ class LoopAccess:
     spread: tuple[str, int] | None = None
     ahead: bool = False
     is_laid_out: bool = False
+    is_float: bool = True
 
     @property
     def scattered(self) -> bool:

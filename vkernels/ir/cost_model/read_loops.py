@@ -14,7 +14,7 @@ from math import gcd
 from typing import Any
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import AnyFloat, TensorType
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from ..analysis.ahead import loads_ahead
@@ -293,6 +293,7 @@ class _Reader:
             if offsets and run is None and home is None and (1 in strides or not strides)
             else None,
             op in loads_ahead(self.analysis.kernel),
+            is_float=isinstance(op.memory.element, AnyFloat),
         )
 
     def _memory(self, base: SSAValue) -> tuple[str, Home | None]:
