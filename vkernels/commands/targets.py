@@ -86,6 +86,7 @@ RATES = {
     "past": ("bytes read", 1, "a byte stored past the caches, for memory"),
     "past_store": ("cycles", 1, "a store past the caches, not hidden"),
     "cache_share": ("", 1, "part of L3 that a process finds its own"),
+    "fetched_store": ("cycles", 1, "a line stored in short rows on other pages, more than beside others"),
     "launch": ("µs", 1e-6, "handing a launch to threads"),
 }
 """Unit, scale and words of each rate."""
