@@ -79,3 +79,26 @@ def test_two_outputs_are_worked_on_at_a_time_where_features_leave_a_cores_own_ca
         assert plan is not None
         if tile is not None:
             assert (plan.tiles["i"], plan.chunks["n"], plan.copies) == (tile, 2, ("features",))
+
+
+@pytest.mark.parametrize(
+    ("level_2", "registers", "images", "tile", "outputs"),
+    [
+        (2 << 20, (32, 64), 1024, 64, 2),
+        (1 << 20, (32, 64), 1024, 64, 2),
+        (512 << 10, (32, 64), 1024, 32, 4),
+        (1 << 20, (16, 32), 1024, 64, 1),
+        (1 << 20, (32, 64), 64, 32, 4),
+        (1 << 20, (32, 64), 4, 4, 8),
+    ],
+)
+def test_features_of_a_tile_fit_a_cores_own_cache_and_its_sums_the_registers(level_2, registers, images, tile, outputs):
+    limits = Limits(
+        registers=registers[0], register_bytes=registers[1], shared=level_2, multiprocessors=2, cache=32 << 20
+    )
+    tensors = ("y", "weight", "bias", "out", "peak")
+    plan = with_shared_plans(equal_weight_layers).plan_for(
+        {"N": 1024, "I": images, "L": 4, "K": 32}, dict.fromkeys(tensors, "float32") | {"column": "int16"}, limits
+    )
+    assert plan is not None
+    assert (plan.tiles["i"], plan.chunks["n"]) == (tile, outputs)

@@ -15,6 +15,7 @@ import numpy as np
 
 from vkernels.compiler.default_session import default_session
 from vkernels.compiler.specialise import kernel_in
+from vkernels.ir.cost_model.cpu_rows import OWN
 from vkernels.ir.limits import Limits
 from vkernels.ir.pin import Pin
 from vkernels.ir.plan import Plan
@@ -22,7 +23,7 @@ from vkernels.language.kernel import Kernel
 from vkernels.runtime import get_deterministic
 
 LAYERS = 4
-"""Number of layers that plans are chosen for."""
+"""Number of layers that plans are chosen for: of the first launches, which run the most images."""
 
 IMAGES = (4, 1024)
 """The fewest and most images that plans are chosen for; sizes between them are powers of two."""
@@ -36,6 +37,12 @@ LINES = 2
 
 ROWS = 8
 """Outputs per chunk when images are dropped."""
+
+MOST_LINES = 4
+"""Cache lines per row where features stay in a core's own cache: more fetch no faster, and take more of it."""
+
+SUMS = 8
+"""Lines of sums in flight then: as many as two additions a cycle, each of four cycles, work on."""
 
 LINE = 64
 """Bytes of a cache line."""
@@ -96,11 +103,20 @@ def _choose(kernel: Kernel, sizes: Mapping[str, int], dtypes: Mapping[str, str],
 
 
 def _pin(sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limits) -> Pin | None:
-    """Fixed decisions for dropping images, and for layers whose features, in two copies, exceed a core's cache."""
+    """Fixed decisions for dropping images, and for layers, whose outputs are in an order in which neighbours gather the
+    same rows: the cost model takes any row for as likely as any other."""
     if sizes.keys() == {"N", "P", "I"}:  # a chunk of all images would need a plan for every number of images
         return Pin(tiles={"n": ROWS}, chunks={"i": min(sizes["I"] // 2, LINE // 4)})
-    if not {"L", "N", "K", "I"} <= sizes.keys() or 2 * LINE * sizes["N"] <= limits.shared:
+    if not {"L", "N", "K", "I"} <= sizes.keys():
         return None
     width = LINE // (2 if dtypes["out"] in ("float16", "bfloat16") else 4)
-    lines = LINES if sizes["I"] >= 2 * LINES * width * limits.multiprocessors else 1
-    return Pin(tiles={"i": min(sizes["I"], width * lines)}, chunks={"n": TOGETHER})
+    line = 2 * LINE * max(1, sizes["N"])  # of all features, in two copies
+    if line > limits.shared:
+        lines = LINES if sizes["I"] >= 2 * LINES * width * limits.multiprocessors else 1
+        return Pin(tiles={"i": min(sizes["I"], width * lines)}, chunks={"n": TOGETHER})
+    lines = MOST_LINES
+    while lines > 1 and (lines * line > OWN * limits.shared or lines * width * limits.multiprocessors > sizes["I"]):
+        lines //= 2
+    sums = 4 * width * lines  # bytes of an output's
+    outputs = max(1, min(SUMS * LINE, limits.registers // 2 * limits.register_bytes) // sums)
+    return Pin(tiles={"i": min(sizes["I"], width * lines)}, chunks={"n": outputs})
