@@ -137,15 +137,18 @@ class Runner:
 
 
 def case_of(kernel: OurKernel) -> KernelCase:
-    """The case of a catalogue kernel, in the layout that its function passes."""
-    entry = next(each for each in CATALOGUE if each.name == kernel.name)
-    source = KernelSource(kernel.name, entry.module)
-    parameters, samples = kernel_at(source).parameters, kernel_at(source).samples
+    """The case of a kernel; those of the catalogue in the layout that their functions pass."""
+    if kernel.file:
+        source, usual, computed = KernelSource(kernel.name, file=str(Path(__file__).parent / kernel.file)), None, ()
+    else:
+        entry = next(each for each in CATALOGUE if each.name == kernel.name)
+        source, usual, computed = KernelSource(kernel.name, entry.module), entry.dtype, entry.computed
+    found = kernel_at(source)
     request = SpecialisationRequest(
         dtype=kernel.dtype, dtypes=kernel.dtypes, shape=kernel.shape, constants=kernel.constants
     )
-    task = specialise(source, parameters, request, kernel.shape, entry.dtype, entry.computed, samples)
-    return kernel_case(task, parameters, request, entry.dtype, strides_of(task))
+    task = specialise(source, found.parameters, request, kernel.shape, usual, computed, found.samples)
+    return kernel_case(task, found.parameters, request, usual, strides_of(task))
 
 
 Only = Annotated[str, typer.Option(help="Rows whose names have one of these parts, between commas.")]

@@ -40,8 +40,8 @@ LaunchOf = Callable[[Configuration, str], HandLaunch | None]
 
 @dataclass(frozen=True)
 class OurKernel:
-    """A kernel of the catalogue with sizes. `dtypes`: by tensor; `constants`: that differ from the defaults. `length`:
-    of loops whose bounds are in memory, on average."""
+    """A kernel with sizes, of the catalogue or of a `file` of this folder. `dtypes`: by tensor; `constants`: that
+    differ from the defaults. `length`: of loops whose bounds are in memory, on average."""
 
     name: str
     shape: Mapping[str, int]
@@ -49,6 +49,7 @@ class OurKernel:
     dtypes: Mapping[str, str] = field(default_factory=dict)
     constants: Mapping[str, Any] = field(default_factory=dict)
     length: float = UNKNOWN_LENGTH
+    file: str = ""
 
 
 @dataclass(frozen=True)
@@ -356,6 +357,18 @@ ROWS = (
     _attention(256, True),
     _rows("softmax", 4096, 32768),
     _matmul("fp8e4nv", 4096, out="fp32", without=NO_FLOAT8),
+    _matmul(
+        "i8",
+        4096,
+        out="i32",
+        ours=OurKernel(
+            "int8_matmul",
+            dict.fromkeys("MNK", 4096),
+            "int8",
+            {"a": "int8", "b": "int8", "out": "int32"},
+            file="units.py",
+        ),
+    ),
     _backward(64),
     _backward(128),
 )
