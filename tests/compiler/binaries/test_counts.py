@@ -64,13 +64,12 @@ def test_a_loop_multiplies_as_often_as_its_dots_say(architecture: str, sides: tu
     text = matmul(*sides)
     code, trips = counted(text, compiled(text, architecture))
     found = [
-        (often, sum(each.multiply_adds(code.warps) for each in region.tensor))
+        (often, sum(each.multiply_adds(code.warps) for each in region.tensor), region.parent)
         for region, often in zip(code.regions, trips, strict=True)
-        if region.parent is not None and region.tensor
     ]
-    assert found, "no loop with matrix instructions"
-    total = sum((often or 0) * each for often, each in found)
-    assert total == pytest.approx(prod(sides) * STEPS, rel=0.01), "up to trips before and after the loop"
+    assert any(each for _, each, parent in found if parent is not None), "no loop with matrix instructions"
+    total = sum((often or 0) * each for often, each, _ in found)
+    assert total == pytest.approx(prod(sides) * STEPS, rel=0.002), "trips before and after the loop included"
     assert not any(region.unknown_tensor for region in code.regions)
 
 

@@ -21,9 +21,8 @@ def trips_of(code: KernelCode, source: Source, trips: Sequence[float | None]) ->
     where it stands.
     """
     chosen = [_of_lines(region, source) if n else 0 for n, region in enumerate(code.regions)]
-    times = [
-        _unrolled(region, _work(chosen[n], source, trips, set(chosen)), code) for n, region in enumerate(code.regions)
-    ]
+    works = [_work(loop, source, trips, set(chosen)) for loop in chosen]
+    times = [_unrolled(region, works[n], code) for n, region in enumerate(code.regions)]
     found: list[float | None] = []
     for n, region in enumerate(code.regions):
         if region.parent is None:
@@ -31,8 +30,29 @@ def trips_of(code: KernelCode, source: Source, trips: Sequence[float | None]) ->
         elif chosen[n] in _ancestors(n, code, chosen) or not chosen[n]:
             found.append(found[region.parent])
         else:
-            found.append(_shared(n, code, chosen, times, trips[chosen[n]], found[region.parent]))
+            peeled = _peeled(n, code, source, chosen, works[n])
+            around = found[region.parent]
+            left = trips[chosen[n]]
+            left = None if left is None else max(0.0, left - peeled * (1.0 if around is None else around))
+            found.append(_shared(n, code, chosen, times, left, around))
     return found
+
+
+def _peeled(number: int, code: KernelCode, source: Source, chosen: Sequence[int], work: _Work) -> float:
+    """Trips of a loop of dots that the code around it does before or behind it, as pipelines begin and end there."""
+    parent = code.regions[number].parent
+    if parent is None or not work.multiply_adds or source.loops[chosen[parent]].multiply_adds:
+        return 0.0
+    around = code.regions[parent]
+    lines = {loop: 0 for n, loop in enumerate(chosen) if code.regions[n].parent == parent and code.regions[n].tensor}
+    for line, count in around.lines.items():
+        loop = source.loop_of(line)
+        if loop in lines:
+            lines[loop] += count
+    if not lines.get(chosen[number]):
+        return 0.0
+    products = sum(each.multiply_adds(code.warps) for each in around.tensor)
+    return products * lines[chosen[number]] / sum(lines.values()) / work.multiply_adds
 
 
 OWN = 0.15
@@ -105,7 +125,7 @@ def _shared(
     alike = [n for n, each in enumerate(code.regions) if each.parent == parent and chosen[n] == chosen[number]]
     main = max(alike, key=lambda n: (times[n], -n))
     if number == main:
-        return float(trips // times[main]) if around in (None, 1.0) else trips / times[main]
+        return float(trips // times[main]) if around in (None, 1.0) and trips.is_integer() else trips / times[main]
     if number != max((n for n in alike if n != main), key=lambda n: (times[n], -n)) or times[number] == times[main]:
         return 0.0
     entries = around or 1.0
