@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from vkernels.compiler.protocols import Signature
 from vkernels.ir.analysis.needs import NeedsDevice
+from vkernels.ir.cost_model.gpu import programs_at_once
 from vkernels.ir.limits import Limits
 from vkernels.ir.occupancy import AmdSizes, NvidiaSizes
 from vkernels.ir.pin import Pin
 from vkernels.ir.plan import Plan
 from vkernels.ir.planning.choose_plan import choose_plan
-from vkernels.ir.planning.one_plan import model_plan
+from vkernels.ir.planning.one_plan import batch_of, model_plan
 from vkernels.ir.planning.space import read_space
 from vkernels.library.elements import drop_elements
 from vkernels.targets import limits_of, target_named
@@ -45,6 +48,79 @@ def test_tensor_cores_that_no_compiler_uses_count_for_nothing():
     parts = model_plan(space, Plan({"i": 32, "j": 128}, {"k": 16}, lanes="j", order=("i", "j"), warps=8)).parts
     assert parts["tensor cores"] == 0
     assert parts["operations"] > 4096**3 / limits.multiply_adds["float32"]
+
+
+@pytest.mark.parametrize("device", ["a100-sxm4-80", "rtx4090", "h100-sxm5-80", "b200-sxm-180"])
+@pytest.mark.parametrize(("dtype", "size"), [("float16", 4096), ("bfloat16", 8192)])
+def test_a_large_product_is_planned_as_by_hand(device, dtype, size):
+    """128 results a thread, which accumulate in registers or tensor memory, on eight warps, in one launch."""
+    kernel = kernel_of(build("matmul_bias", dtype)[1])
+    plan = choose_plan(kernel, dict.fromkeys(("M", "N", "K"), size), limits_of(target_named(device))).plan
+    assert (plan.tiles, plan.warps, plan.launches) == ({"i": 128, "j": 256}, 8, ())
+    assert plan.chunks["k"] >= 32
+    assert plan.stages >= 3
+
+
+def parts_of(device, plan, dtype="float16", size=4096, **constants):
+    kernel = kernel_of(build("matmul_bias", dtype, **constants)[1])
+    return model_plan(read_space(kernel, dict.fromkeys("MNK", size), limits_of(target_named(device))), plan).parts
+
+
+TILE = Plan({"i": 128, "j": 256}, {"k": 64}, lanes="j", order=("i", "j"), warps=8, stages=3)
+
+
+def test_sixteen_warps_do_not_reach_tensor_memory():
+    """Triton multiplies by single warps' instructions there, a quarter as fast; on sm_90 all sixteen are groups."""
+    wide = replace(TILE, warps=16)
+    assert parts_of("b200-sxm-180", wide)["tensor cores"] == 4 * parts_of("b200-sxm-180", TILE)["tensor cores"]
+    assert parts_of("h100-sxm5-80", wide)["tensor cores"] == parts_of("h100-sxm5-80", TILE)["tensor cores"]
+    few = replace(TILE, tiles={"i": 32, "j": 256})  # too few rows for a group
+    assert parts_of("h100-sxm5-80", few)["tensor cores"] > 1.6 * parts_of("h100-sxm5-80", TILE)["tensor cores"]
+
+
+def test_groups_of_warps_read_operands_once_for_each_instruction():
+    """Of 128 × 256 × 64: 48 KiB stored; of 64 rows each 48 KiB, and the columns again, read on sm_90; 48 on sm_100."""
+    chunks = 32 * 16 * 64  # programs, and chunks of each
+    for device, read in (("h100-sxm5-80", 80 << 10), ("b200-sxm-180", 48 << 10)):
+        limits = limits_of(target_named(device))
+        cores = limits.multiprocessors
+        uneven = -(-512 // cores) * cores / 512
+        moved = parts_of(device, TILE)["shared memory"] * limits.shared_bandwidth / uneven
+        assert moved == pytest.approx(chunks * ((48 << 10) + read))
+
+
+def test_accumulators_bound_the_programs_of_a_multiprocessor_by_tensor_memory():
+    """512 columns: two programs of 256 columns each; of 64 × 64 results any number."""
+    limits = limits_of(target_named("b200-sxm-180"))
+    kernel = kernel_of(build("matmul_bias", "float16")[1])
+    space = read_space(kernel, dict.fromkeys("MNK", 8192), limits)
+    for tile, most in (((128, 256), 2), ((256, 128), 2), ((128, 64), 8)):
+        plan = replace(TILE, tiles=dict(zip("ij", tile, strict=True)), stages=2)
+        at_once, resident = programs_at_once(batch_of(space, plan), limits, 16, 1 << 10)
+        assert resident == most
+        assert at_once == most * limits.multiprocessors
+
+
+def test_tensor_cores_take_dots_of_tf32_and_f8_at_their_own_rates():
+    flat = replace(TILE, chunks={"k": 32})
+    for device in ("a100-sxm4-80", "h100-sxm5-80"):
+        rates = limits_of(target_named(device)).tensor_multiply_adds
+        exact, rounded = (parts_of(device, flat, "float32", precision=each) for each in ("ieee", "tf32"))
+        half = parts_of(device, flat)
+        assert exact["tensor cores"] == 0
+        assert rounded["tensor cores"] / half["tensor cores"] == pytest.approx(rates["float16"] / rates["tf32"])
+
+
+def test_dots_of_bytes_are_on_tensor_cores_from_32_products_on():
+    limits = limits_of(target_named("a100-sxm4-80"))
+    kernel = kernel_of(text("dot_of_bytes")[1])
+    sizes = dict.fromkeys("MNK", 4096)
+    space = read_space(kernel, sizes, limits)
+    short, enough = (model_plan(space, replace(TILE, chunks={"k": k})).parts["tensor cores"] for k in (16, 32))
+    assert short == 0
+    uneven = -(-512 // 108) * 108 / 512
+    assert enough == pytest.approx(4096**3 / limits.tensor_multiply_adds["int8"] * uneven)
+    assert choose_plan(kernel, sizes, limits).plan.chunks["k"] >= 32
 
 
 def test_groups_of_programs_find_a_large_product_s_operands_in_the_last_cache():

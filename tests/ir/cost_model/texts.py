@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Int8, Int32
 from xdsl.dialects.builtin import ModuleOp
 
 import vkernels as vk
@@ -72,15 +72,25 @@ def recurrence(x: Float[vk.Tensor, "L D"], decay: Float[vk.Tensor, "D"], out: Fl
         out[t, d] = state
 
 
+@vk.kernel
+def dot_of_bytes(x: Int8[vk.Tensor, "M K"], y: Int8[vk.Tensor, "K N"], out: Int32[vk.Tensor, "M N"]):
+    i = vk.tile("M")
+    j = vk.tile("N")
+    k = vk.whole("K")
+    out[i, j] = vk.dot(x[i, k], y[k, j])
+
+
 TEXTS = {
     "turned_pairs": turned_pairs, "turned_halves": turned_halves, "every_other": every_other,
     "chosen_rows": chosen_rows, "counts": counts, "lower_times": lower_times, "recurrence": recurrence,
+    "dot_of_bytes": dot_of_bytes,
 }  # fmt: skip
 
 
 @cache
 def text(name: str) -> tuple[Any, ModuleOp]:
-    """A kernel, and its IR for float32 and int64."""
+    """A kernel, and its IR for float32, int64, or the only dtype that a tensor takes."""
     kernel = TEXTS[name]
-    tensors = tuple((p.name, "float32" if "float32" in p.dtypes else "int64") for p in kernel.parameters)
+    usual = ("float32", "int64")
+    tensors = tuple((p.name, next((d for d in usual if d in p.dtypes), p.dtypes[0])) for p in kernel.parameters)
     return kernel, kernel.build(Signature(tensors, (), ()))

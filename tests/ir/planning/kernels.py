@@ -31,14 +31,14 @@ KERNELS = {
 
 
 @cache
-def build(name: str, dtype: str = "float32") -> tuple[Any, ModuleOp]:
-    """A kernel of the library, and its IR for tensors of a dtype and indices of int32."""
+def build(name: str, dtype: str = "float32", **constants: Any) -> tuple[Any, ModuleOp]:
+    """A kernel of the library, and its IR for tensors of a dtype, indices of int32, and constants or their defaults."""
     kernel = getattr(import_module(f"vkernels.library.{KERNELS[name]}"), name)
     tensors = [parameter for parameter in kernel.parameters if parameter.kind == "tensor"]
     signature = Signature(
         tuple((p.name, dtype if dtype in p.dtypes else "int32") for p in tensors),
         tuple((p.name, "f64") for p in kernel.parameters if p.kind == "scalar"),
-        tuple((p.name, p.default) for p in kernel.parameters if p.kind == "constant"),
+        tuple((p.name, constants.get(p.name, p.default)) for p in kernel.parameters if p.kind == "constant"),
     )
     return kernel, kernel.build(signature)
 

@@ -10,6 +10,7 @@ import numpy as np
 from ..analysis.needs import NeedsDevice
 from ..limits import Limits
 from ..occupancy import AmdSizes, NvidiaSizes
+from .item_widths import least_depth, tensor_rate
 from .loops import Loop, LoopAccess, LoopStep
 from .plan_batch import ModeledTimes, Numbers, PlanBatch, clipped
 from .traffic import CacheTraffic
@@ -38,10 +39,18 @@ SCHEDULERS = 4
 """Warps of which an instruction begins each cycle."""
 TENSOR_SIDE = 16
 """Least elements a side of what tensor cores multiply."""
+GROUP_ROWS, GROUP_COLUMNS = 64, 256
+"""Rows that a group of four warps multiplies at once, at least, and columns at most."""
+MOST_WARPS = 8
+"""Warps of a program whose results are in tensor memory, at most: with more Triton takes single warps' instructions."""
+FROM_SHARED_PART, TENSOR_MEMORY_PART = 0.62, 0.25
+"""Part of the tensor cores' rate that instructions of single warps reach where groups of warps have others: on sm_90
+(Luo et al. 2024, "Benchmarking and Dissecting the NVIDIA Hopper GPU Architecture"); on sm_100, the rate of sm_80."""
 DRAWN = 0.5
 """Part of the multiprocessors that can draw all of the memory's bandwidth."""
-A_THREAD = 64
-"""Elements of a tile that a thread takes, at most: more hide no more latency, and take long to compile."""
+A_THREAD, DOT_A_THREAD = 64, 128
+"""Elements of a tile that a thread takes, at most: more hide no more latency, and take long to compile. Of the result
+of a dot on tensor cores twice as many, which accumulate there anyway."""
 BEYOND = 1.5
 """How many times the registers there are tiles may take: compilers put operations in an order that needs fewer."""
 SIDE_BY_SIDE = 4
@@ -84,9 +93,24 @@ def programs_at_once(at: PlanBatch, limits: Limits, registers: Numbers, shared: 
     threads = at.warps * limits.warp
     resident = np.minimum(room.threads // threads, room.registers // np.maximum(1, threads * registers))
     resident = np.minimum(np.minimum(resident, room.shared // np.maximum(1, shared)), room.programs)
+    if limits.tensor_memory:
+        resident = np.minimum(resident, limits.tensor_memory // np.maximum(1, _tensor_columns(at, limits)))
     at_once = np.minimum(at.threads_of_work, cores * np.maximum(1, resident))
     at_once = np.where(np.asarray(at.resident) > 0, np.minimum(at_once, at.resident), at_once)
     return at_once, np.minimum(np.maximum(1, resident), np.ceil(at_once / cores))
+
+
+def _tensor_columns(at: PlanBatch, limits: Limits) -> Numbers:
+    """Columns of tensor memory that a program's accumulators take: 128 rows of one of 4 bytes each."""
+    most: Numbers = 0
+    for loop in map(at.alike, at.loops):
+        found: Numbers = 0
+        for rows, across in (step.sides[:2] for step in loop.steps if step.is_dot):
+            tall = at.tile(rows)
+            taken = np.ceil(tall / (2 * GROUP_ROWS)) * at.tile(across)
+            found = found + np.where(by_warp_groups(tall, at.warps, limits), taken, 0)
+        most = np.maximum(most, found if tensor_rate(loop.tensor_dtype, limits) else 0)
+    return most
 
 
 def gpu_times(at: PlanBatch, limits: Limits, registers: Numbers, shared: Numbers) -> ModeledTimes:
@@ -181,8 +205,10 @@ def is_wieldy(at: PlanBatch, limits: Limits, registers: Numbers) -> Numbers:
     def words(each: PlanBatch) -> Numbers:
         return reduce(np.maximum, (_largest(each.alike(loop), each) for loop in each.loops), 0)
 
-    most = at.of_all(words)
-    return (most <= A_THREAD * at.warps * limits.warp) & (registers <= BEYOND * limits.registers)
+    most, cores = at.of_all(words), NeedsDevice.of(limits).tensor_cores
+    has_dots = any(loop.has_dots and tensor_rate(loop.tensor_dtype, limits) for loop in at.loops)
+    elements = DOT_A_THREAD if cores and has_dots else A_THREAD
+    return (most <= elements * at.warps * limits.warp) & (registers <= BEYOND * limits.registers)
 
 
 def _largest(loop: Loop, at: PlanBatch) -> Numbers:
@@ -275,20 +301,48 @@ def _beside(at: PlanBatch, step: LoopStep) -> Numbers:
 def _dot(loop: Loop, step: LoopStep, at: PlanBatch, limits: Limits) -> tuple[Numbers, Numbers, Numbers]:
     """For one trip of one program: seconds of tensor cores, operations of plain units, bytes of shared memory."""
     products = at.tile(step.axes)
-    kind = {1: "int8", 2: "float16"}.get(loop.operand_bytes, "")
-    rate = limits.tensor_multiply_adds.get(kind, 0) if NeedsDevice.of(limits).tensor_cores else 0
-    deep = np.minimum.reduce(np.broadcast_arrays(*(at.tile(side) for side in step.sides)))
-    fits = (deep >= TENSOR_SIDE) & (rate > 0)
-    moved = _operands(loop, step, at) * (
-        1 + np.sqrt(at.warps)
-    )  # stored once, read by the warps of a row and of a column
-    tensor = np.where(fits, products / max(rate, 1.0), 0)
-    plain = np.where(fits, 0, products * np.where(deep >= TENSOR_SIDE, 1.3, 3))
+    rows, columns, depth = (at.tile(side) for side in step.sides)
+    rate = tensor_rate(loop.tensor_dtype, limits) if NeedsDevice.of(limits).tensor_cores else 0
+    side = np.minimum(rows, columns)
+    fits = (side >= TENSOR_SIDE) & (depth >= least_depth(loop.operand_bytes)) & (rate > 0)
+    stored = _operands(loop, step, at)
+    is_wide = fits & by_warp_groups(rows, at.warps, limits)
+    # Stored once. Groups of warps read both operands for each instruction, single warps those of a row and a column.
+    moved = np.where(is_wide, stored + _read_by_groups(loop, step, at, limits), stored * (1 + np.sqrt(at.warps)))
+    slow = np.where(is_wide, 1, single_warp_part(limits))
+    tensor = np.where(fits, products / max(rate, 1.0) / slow, 0)
+    plain = np.where(fits, 0, products * np.where(np.minimum(side, depth) >= TENSOR_SIDE, 1.3, 3))
     return tensor, plain, moved
+
+
+def by_warp_groups(rows: Numbers, warps: Numbers, limits: Limits) -> Numbers:
+    """Whether four warps multiply together, reading operands from shared memory: 64 rows or more, and where results
+    are in tensor memory four or eight warps a program (Triton 3.6 and 3.9)."""
+    most = MOST_WARPS if limits.tensor_memory else limits.threads
+    return limits.dots_from_shared & (rows >= GROUP_ROWS) & (warps >= 4) & (warps <= most)
+
+
+def single_warp_part(limits: Limits) -> float:
+    """The part of the tensor cores' rate that single warps reach."""
+    return (TENSOR_MEMORY_PART if limits.tensor_memory else FROM_SHARED_PART) if limits.dots_from_shared else 1.0
+
+
+def _read_by_groups(loop: Loop, step: LoopStep, at: PlanBatch, limits: Limits) -> Numbers:
+    """Bytes of operands that instructions of warp groups read: each takes up to 64 rows (128 into tensor memory) and
+    256 columns."""
+    left, right = _sides(step)
+    rows, columns = at.tile(step.sides[0]), at.tile(step.sides[1])
+    tall = np.ceil(rows / (2 * GROUP_ROWS if limits.tensor_memory else GROUP_ROWS))
+    return (at.tile(left) * np.ceil(columns / GROUP_COLUMNS) + at.tile(right) * tall) * loop.operand_bytes
 
 
 def _operands(loop: Loop, step: LoopStep, at: PlanBatch) -> Numbers:
     """Bytes of both operands of a dot."""
+    left, right = _sides(step)
+    return (at.tile(left) + at.tile(right)) * loop.operand_bytes
+
+
+def _sides(step: LoopStep) -> tuple[list[str], list[str]]:
+    """The axes of both operands of a dot."""
     rows, columns, _ = step.sides
-    sides = [[axis for axis in step.axes if axis not in other] for other in (columns, rows)]
-    return (at.tile(sides[0]) + at.tile(sides[1])) * loop.operand_bytes
+    return [axis for axis in step.axes if axis not in columns], [axis for axis in step.axes if axis not in rows]

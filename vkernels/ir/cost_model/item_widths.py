@@ -4,21 +4,32 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import AnyFloat, BFloat16Type, Float16Type, IntegerType, TensorType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType
+from xdsl.ir import Attribute, Operation
 
+from ..analysis.needs.traffic import LEAST_SIDE, narrow, operand_bytes
 from ..dialect import DotOp, KernelOp, TensorArgumentType, element_of
+from ..limits import Limits
+
+EXACT_FLOAT8 = "exact float8"
+_TENSOR_DTYPES = {"f16": "float16", "bf16": "bfloat16", "f32": "tf32", "i8": "int8"}
 
 
 @dataclass(frozen=True)
 class ItemWidths:
-    """Of an item: tiles among its results, those of 8 bytes, whether one of these is of floats; bytes of an element
-    that a dot takes, 0 for what is no dot."""
+    """Of an item: tiles among its results, those of 8 bytes, whether one of these is of floats. Of a dot: bytes of an
+    element that it takes, 0 for what is no dot, and `tensor_dtype`."""
 
     tiles: int
     wide: int
     in_float64: bool
     operand_bytes: int
+    tensor_dtype: str = ""
+
+
+def least_depth(operand_bytes: int) -> int:
+    """Least elements of the contracted axis that tensor cores take: 32 of one byte, else 16."""
+    return 2 * LEAST_SIDE if operand_bytes == 1 else LEAST_SIDE
 
 
 def bytes_of(type_: Attribute) -> int:
@@ -30,20 +41,31 @@ def bytes_of(type_: Attribute) -> int:
 def widths_of(item: Operation) -> ItemWidths:
     tiles = [element_of(result.type) for result in item.results if isinstance(result.type, TensorType)]
     wide = [element for element in tiles if bytes_of(element) == 8]
-    operands = (item.left, item.right) if isinstance(item, DotOp) else ()
+    is_dot = isinstance(item, DotOp)
     return ItemWidths(
         len(tiles), len(wide), any(isinstance(element, AnyFloat) for element in wide),
-        min((bytes_of(_narrowed(value).type) for value in operands), default=0),
+        operand_bytes(item) if is_dot else 0, tensor_dtype(item) if is_dot else "",
     )  # fmt: skip
 
 
-def _narrowed(value: SSAValue) -> SSAValue:
-    """A dot's operand as tensor cores take it: before it is extended from f16 or bf16."""
-    owner = value.owner
-    if isinstance(owner, Operation) and owner.name == "arith.extf":
-        source = owner.operands[0]
-        return source if isinstance(element_of(source.type), Float16Type | BFloat16Type) else value
-    return value
+def tensor_dtype(op: DotOp) -> str:
+    """What tensor cores take for a dot, as `tensor_rate` knows it; empty where they take none such."""
+    text, is_exact = str(element_of(narrow(op.left).type)), op.precision.data == "ieee"
+    if text == "f64" or (text == "f32" and is_exact):
+        return ""
+    if text.startswith("f8"):
+        return EXACT_FLOAT8 if is_exact else "float8"
+    return _TENSOR_DTYPES.get(text, text)
+
+
+def tensor_rate(dtype: str, limits: Limits) -> float:
+    """Multiply-adds a second of tensor cores for what dots take; 0 where the device has none for it.
+
+    Where they read f8 from shared memory but add its products in fewer bits (sm_90), exact products are of f16.
+    """
+    if dtype == EXACT_FLOAT8:
+        dtype = "float16" if limits.dots_from_shared and not limits.tensor_memory else "float8"
+    return limits.tensor_multiply_adds.get(dtype, 0.0)
 
 
 def element_bytes(kernel: KernelOp) -> int:

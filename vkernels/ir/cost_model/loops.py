@@ -97,7 +97,8 @@ class Loop:
     """A loop over chunks of `axes`, outermost first, none for straight code; `ranges` around it run it again.
 
     `reduced`: the tiles of partial results that it carries: axes, the axis reduced, bytes of an element. `live`: the
-    tiles alive at its worst point, those included. `operand_bytes`: of what a dot in it takes; `element_bytes`: of
+    tiles alive at its worst point, those included. `operand_bytes`: of what a dot in it takes, and its `tensor_dtype`
+    (`item_widths.py`); `element_bytes`: of
     most of what it computes; `in_float64`: those of 8 bytes are not all integers. `visits`: of axes of which masks
     leave out chunks. `rescaled`: the results of dots that go online, among `live`. `times`: how many steps each of the
     steps stands for; one each where there are none. `numbers`: of each loop over chunks that it is; the work of several
@@ -117,6 +118,7 @@ class Loop:
     rescaled: tuple[LiveTile, ...] = ()
     times: tuple[int, ...] = ()
     numbers: tuple[int, ...] = field(default=(), compare=False)
+    tensor_dtype: str = ""
 
     def __hash__(self) -> int:
         return self._hash

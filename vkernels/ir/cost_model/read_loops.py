@@ -158,6 +158,7 @@ class _Reader:
         return Loop(
             phase, (*axes, *inner), ranges, tuple(steps), (), live, widths.operand_bytes or 4, visits=visits,
             numbers=(*numbers, *self._numbered(inner)),
+            tensor_dtype=widths.tensor_dtype,
         )  # fmt: skip
 
     def _chunks(self, value: SSAValue) -> frozenset[str]:
@@ -208,6 +209,7 @@ class _Reader:
                 visits,
                 tuple(_carried(total) for total in reductions if online and isinstance(total, DotOp)),
                 numbers=numbers,
+                tensor_dtype=next((each.tensor_dtype for each in widths if each.operand_bytes), ""),
             )  # fmt: skip
 
     def _home(self, value: SSAValue) -> tuple[str, Home]:

@@ -31,7 +31,7 @@ from ..analysis.axes import resolve_axes
 from ..analysis.kernel_analysis import KernelAnalysis
 from ..analysis.needs import Needs
 from ..analysis.needs.flow import axes_touched
-from ..analysis.needs.traffic import LEAST_SIDE, OPERATION_COUNTS, UNCOUNTED_OPERATIONS, narrow
+from ..analysis.needs.traffic import LEAST_SIDE, OPERATION_COUNTS, UNCOUNTED_OPERATIONS
 from ..analysis.schedule.find_copies import find_copies
 from ..analysis.schedule.make_schedule import make_schedule
 from ..analysis.words import narrow_loads
@@ -44,7 +44,7 @@ from ..plan import Home, Plan, StructuralChoices
 from .chains import chain_cycles
 from .extents import extents_of
 from .gpu import CACHE_REACHED
-from .item_widths import bytes_of
+from .item_widths import bytes_of, tensor_dtype, tensor_rate
 from .least_traffic import BytesOfTensor, bytes_of_tensors
 from .loops import Axes, Loop, LoopStep
 from .plan_batch import PlanBatch
@@ -52,8 +52,6 @@ from .read_loops import read_loops
 
 A_MULTIPLY_ADD = 2
 """Operations."""
-
-_TENSOR_DTYPES = {"f16": "float16", "bf16": "bfloat16", "f32": "tf32", "i8": "int8"}
 
 
 @dataclass(frozen=True)
@@ -195,10 +193,7 @@ def _tensor_rate(op: DotOp, step: LoopStep, extents: Mapping[str, int], limits: 
     """Multiply-adds a second on tensor cores; 0 where they take no such dot."""
     if any(prod(extents.get(axis, 1) for axis in side) < LEAST_SIDE for side in step.sides):
         return 0.0
-    text = str(element_of(narrow(op.left).type))
-    if text == "f64" or (text == "f32" and op.precision.data == "ieee"):
-        return 0.0
-    return limits.tensor_multiply_adds.get("float8" if text.startswith("f8") else _TENSOR_DTYPES.get(text, text), 0.0)
+    return tensor_rate(tensor_dtype(op), limits)
 
 
 def _found_again(tensor: BytesOfTensor, limits: Limits) -> float:

@@ -179,13 +179,15 @@ def _users(state: _Phase, value: SSAValue) -> list[Operation]:
 
 
 def _carried(state: _Phase) -> Iterable[LiveRange]:
-    """Partial results of reductions in chunk loops, and accumulators of dots, alive throughout the phase."""
+    """Partial results of reductions in chunk loops, and accumulators of dots, alive throughout the phase; those in
+    tensor memory are read at its end."""
     last = len(state.number)
     for op, weight in state.members.items():
         if isinstance(op, ReductionOp) and not state.flow.analysis.axes[op.axis.data].is_tile:
             yield LiveRange(weight * state.flow.chunked(op.tile) * state.held(op.tile), 0, last)
         elif isinstance(op, DotOp):
             yield LiveRange(weight * _dot(state, op), 0, last)
+            yield LiveRange(weight * _in_tensor_memory(state.flow, op) * dot_bytes(state.flow, op), last, last)
             yield LiveRange(weight * _plain_operands(state.flow, op), state.number[op], state.number[op])
 
 
@@ -194,7 +196,11 @@ def _dot(state: _Phase, op: DotOp) -> Expr:
     flow = state.flow
     inside, wide = on_tensor_cores(flow, op), by_four_warps(flow, op)
     step = number(16 * min(operand_bytes(op), 4)) / WARP * total(_sides(flow, op)) / symbol("plan.warps") ** HALF
-    return (1 - inside * wide * TENSOR_MEMORY) * dot_bytes(flow, op) + inside * (1 - wide * FROM_SHARED) * step
+    return (1 - _in_tensor_memory(flow, op)) * dot_bytes(flow, op) + inside * (1 - wide * FROM_SHARED) * step
+
+
+def _in_tensor_memory(flow: Flow, op: DotOp) -> Expr:
+    return on_tensor_cores(flow, op) * by_four_warps(flow, op) * TENSOR_MEMORY
 
 
 def _plain_operands(flow: Flow, op: DotOp) -> Expr:
@@ -206,8 +212,11 @@ def _plain_operands(flow: Flow, op: DotOp) -> Expr:
 
 
 def by_four_warps(flow: Flow, op: DotOp) -> Expr:
-    """1 where four or more warps multiply together, as sm_90 and sm_100 do for 64 rows or more."""
-    return fits(_sides(flow, op)[0], number(64)) * fits(symbol("plan.warps"), number(4))
+    """1 where four or more warps multiply together, as sm_90 and sm_100 do for 64 rows or more; into tensor memory no
+    more than eight."""
+    warps = symbol("plan.warps")
+    together = fits(warps, number(4)) * (1 - TENSOR_MEMORY * fits(warps, number(16)))
+    return fits(_sides(flow, op)[0], number(64)) * together
 
 
 def _sides(flow: Flow, op: DotOp) -> list[Expr]:
