@@ -16,8 +16,11 @@ from vkernels.ir.errors import PlanError, UnsupportedError
 from vkernels.ir.facts import Facts
 from vkernels.ir.interpret import interpret
 from vkernels.ir.interpret.ttir import interpret_ttir
+from vkernels.ir.limits import Limits
 from vkernels.ir.lowering.ttir import LoweredTtir, lower_to_ttir
 from vkernels.ir.plan import Plan
+from vkernels.ir.planning.choose_plan import bottom_plan
+from vkernels.ir.planning.space import read_space
 from vkernels.ir.text import parse_module, print_module
 from vkernels.ir.transforms.apply_plan import apply_plan
 from vkernels.ir.transforms.block_sums import block_sums
@@ -30,11 +33,12 @@ from ..outcome import Outcome
 from .aliases import aliased, apart, both_updated
 from .generate import generate
 from .native import run_native
-from .plans import POWERS, plainest_plan, random_facts, random_plan
+from .plans import POWERS, random_facts, random_plan
 from .races import programs_race
 from .values import Kernel
 
 Arguments = dict[str, Any]
+SMALL = Limits(registers=8, register_bytes=16, shared=1 << 10, multiprocessors=1, cache=1 << 20)
 PLANS = 3
 """Plans tried for every kernel; the first of several is plain."""
 
@@ -59,8 +63,8 @@ class Counts:
 def check(seed: int, counts: Counts, native: bool = True, plans: int = PLANS) -> None:
     """Generate the seed's kernel, run it in every way, and raise `Difference` where a result differs.
 
-    `native`: also as native code, under the last plan that applies. Where none does, the plainest must, unless the
-    kernel's programs race as it is written.
+    `native`: also as native code, under the last plan that applies. Where none does, that of the bottom rung must,
+    unless the kernel's programs race as it is written.
     """
     kernel = generate(seed)
     module = kernel.module()
@@ -90,7 +94,10 @@ def check(seed: int, counts: Counts, native: bool = True, plans: int = PLANS) ->
         _compare(kernel, expected, actual, f"{what}: mapped")
         last = what, mapped
     if last is None and not programs_race(_kernel_of(module)):
-        verify_mapped(apply_plan(module, plainest_plan(kernel), Facts(kernel.sizes, distinct=True)))
+        bottom, _ = bottom_plan(read_space(_kernel_of(module), kernel.sizes, SMALL))
+        mapped = apply_plan(module, bottom, Facts(kernel.sizes, distinct=True))
+        verify_mapped(mapped)
+        _compare(kernel, expected, _run(mapped, kernel), f"seed {seed}: the bottom rung: {bottom}")
     if native and last is not None:
         what, mapped = last
         counts.compiled += 1

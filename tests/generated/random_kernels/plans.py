@@ -72,12 +72,6 @@ def random_plan(
     return Plan(**plan)
 
 
-def plainest_plan(kernel: Kernel) -> Plan:
-    """Two elements of each axis at a time, and nothing else: every kernel without races can have it."""
-    tiles, wholes = ([axis.name for axis in kernel.axes.values() if axis.is_tile is kind] for kind in (True, False))
-    return Plan(dict.fromkeys(tiles, 2), dict.fromkeys(wholes, 2), lanes=next(iter(kernel.axes)))
-
-
 def _is_alone(phase: PhaseOp) -> bool:
     """Whether no loop or conditional holds a phase."""
     return isinstance(phase.parent_op(), KernelOp)
