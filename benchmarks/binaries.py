@@ -99,7 +99,8 @@ class Runner:
             )  # fmt: skip
         except Error as error:
             return {"error": str(error)[:300]}
-        assert found.bound is not None
+        if found.bound is None:
+            return {"error": "no bound without a grid"}
         return {
             "seconds": found.bound.seconds, "bottleneck": found.bound.bottleneck, "parts": dict(found.bound.parts),
             "tensor_seconds": found.bound.tensor_seconds, "loops": [loop.text for loop in found.loops],

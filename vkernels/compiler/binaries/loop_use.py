@@ -43,7 +43,7 @@ class LoopUse:
     instructions; `unknown_tensor`: those whose shape is in no text. `wide_accesses`: of global memory, those of 16
     bytes a thread or more. `stalls`: cycles that a warp takes at least to issue it. `latency`: the same with waits for
     results (see `latency.py`). `waits`: instructions that wait for another's result. `lines`: instructions by the line
-    of the text that they were made from.
+    of the text that they were made from; `line_bytes`: of device memory a thread, by line.
     """
 
     first: int
@@ -61,6 +61,7 @@ class LoopUse:
     latency: int
     waits: int
     lines: Mapping[int, int] = field(repr=False)
+    line_bytes: Mapping[int, int] = field(repr=False)
 
     def count(self, *kinds: Kind) -> int:
         """Instructions of some kinds."""
@@ -82,15 +83,18 @@ def use_of(region: Region, architecture: str) -> LoopUse:
     kinds = Counter(each.kind.value for each in plain)
     kinds.update(each.kind.value for each in elected if each.once)
     moved: Counter[str] = Counter()
+    by_line: Counter[int] = Counter()
     for each in plain:
         if each.bytes:
             moved[each.kind.value] += each.bytes
+            if each.kind in GLOBAL:
+                by_line[each.line] += each.bytes
     stalls, latency = trip_cycles(plain, architecture)
     return LoopUse(
         region.first, region.last, region.parent, region.is_innermost, len(plain), len(elected), dict(kinds),
         dict(moved), _tensor(every), sum(each.kind is Kind.TENSOR and each.tensor is None for each in every),
         sum(each.kind in GLOBAL and each.bytes >= 16 for each in plain), stalls, latency,
-        sum(_waits(each) for each in plain), dict(Counter(each.line for each in every if each.line)),
+        sum(_waits(each) for each in plain), dict(Counter(each.line for each in every if each.line)), dict(by_line),
     )  # fmt: skip
 
 

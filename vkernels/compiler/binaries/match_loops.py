@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from .instructions import Kind
 from .loop_use import LoopUse
 from .read_code import KernelCode
 from .source_loops import Source
@@ -22,7 +21,7 @@ def trips_of(code: KernelCode, source: Source, trips: Sequence[float | None]) ->
     """
     chosen = [_of_lines(region, source) if n else 0 for n, region in enumerate(code.regions)]
     works = [_work(loop, source, trips, set(chosen)) for loop in chosen]
-    times = [_unrolled(region, works[n], code) for n, region in enumerate(code.regions)]
+    times = [_unrolled(region, works[n], source, code) for n, region in enumerate(code.regions)]
     found: list[float | None] = []
     for n, region in enumerate(code.regions):
         if region.parent is None:
@@ -72,25 +71,25 @@ def _of_lines(region: LoopUse, source: Source) -> int:
 
 @dataclass(frozen=True)
 class _Work:
-    """One trip of a source's loop, loops inside that the binary has unrolled included."""
+    """One trip of a source's loop, loops inside that the binary has unrolled included. `accesses`: how often each line
+    with a load or store runs."""
 
     multiply_adds: float
-    moved: float
-    elements: int
+    accesses: Mapping[int, float]
 
 
 def _work(loop: int, source: Source, trips: Sequence[float | None], present: set[int]) -> _Work:
     own = source.loops[loop]
-    products, moved = float(own.multiply_adds), float(own.read_bytes + own.written_bytes)
-    elements = own.elements
+    products = float(own.multiply_adds)
+    accesses = {line: 1.0 for line in source.accesses if source.loop_of(line) == loop}
     for number, inner in enumerate(source.loops):
         if inner.parent == loop and number not in present:
             often, around = trips[number], trips[loop]
             inside = _work(number, source, trips, present)
             times = often / around if often and around else 1.0
-            products, moved = products + times * inside.multiply_adds, moved + times * inside.moved
-            elements = max(elements, inside.elements)
-    return _Work(products, moved, elements)
+            products += times * inside.multiply_adds
+            accesses |= {line: times * each for line, each in inside.accesses.items()}
+    return _Work(products, accesses)
 
 
 def _ancestors(number: int, code: KernelCode, chosen: Sequence[int]) -> set[int]:
@@ -102,16 +101,21 @@ def _ancestors(number: int, code: KernelCode, chosen: Sequence[int]) -> set[int]
     return found
 
 
-def _unrolled(region: LoopUse, loop: _Work, code: KernelCode) -> float:
-    """Trips of the source in one of the binary."""
+def _unrolled(region: LoopUse, loop: _Work, source: Source, code: KernelCode) -> float:
+    """Trips of the source in one of the binary.
+
+    Of loads and stores only those count that give each thread an element: of smaller ones threads repeat each other's.
+    """
     if loop.multiply_adds and region.tensor:
         products = sum(each.multiply_adds(code.warps) for each in region.tensor)
         return max(1.0, float(round(products / loop.multiply_adds)))
     threads = code.warps * code.threads
-    moved = sum(region.bytes.get(kind.value, 0) for kind in (Kind.GLOBAL_LOAD, Kind.GLOBAL_STORE, Kind.COPY)) * threads
-    if moved and loop.moved and loop.elements >= threads:
-        return max(1.0, float(round(moved / loop.moved)))
-    return 1.0
+    moved = needed = 0.0
+    for line, often in loop.accesses.items():
+        elements, bytes_ = source.accesses[line]
+        if elements >= threads and line in region.line_bytes:
+            moved, needed = moved + region.line_bytes[line] * threads, needed + often * bytes_
+    return max(1.0, float(round(moved / needed))) if needed else 1.0
 
 
 def _shared(

@@ -20,22 +20,23 @@ GOLDEN = 0.6180339887498949
 @dataclass(frozen=True)
 class SourceLoop:
     """A loop, or the function itself (`parent` None). `first`, `last`: its lines, from 1. The rest: of one trip, inner
-    loops apart: bytes and elements of device memory, multiply-adds of dots."""
+    loops apart: bytes of device memory, multiply-adds of dots."""
 
     first: int
     last: int
     parent: int | None
     read_bytes: int
     written_bytes: int
-    elements: int
     multiply_adds: int
 
 
 @dataclass(frozen=True)
 class Source:
-    """A kernel's loops: the function, then each `scf.for` and `scf.while` in the order of their lines."""
+    """A kernel's loops: the function, then each `scf.for` and `scf.while` in the order of their lines. `accesses`:
+    elements and bytes of each load and store of device memory, by line."""
 
     loops: tuple[SourceLoop, ...]
+    accesses: Mapping[int, tuple[int, int]]
     function: Operation = field(repr=False, compare=False)
     numbers: Mapping[int, int] = field(repr=False, compare=False)
 
@@ -86,15 +87,15 @@ def read_source(text: str) -> Source:
         loops.append(
             SourceLoop(
                 operation.line, operation.last, parent, sum(bytes_ for _, bytes_ in read),
-                sum(bytes_ for _, bytes_ in written), sum(count for count, _ in read + written),
-                sum(map(multiply_adds, own)),
+                sum(bytes_ for _, bytes_ in written), sum(map(multiply_adds, own)),
             )
         )  # fmt: skip
         for each in inner:
             add(each, number)
 
     add(function, None)
-    return Source(tuple(loops), function, numbers)
+    accesses = {each.line: accessed(each) for each in walk(function) if each.name in READS + WRITES}
+    return Source(tuple(loops), accesses, function, numbers)
 
 
 _LOOPS = ("scf.for", "scf.while")
