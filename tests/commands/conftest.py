@@ -1,6 +1,7 @@
 """Commands run in this process."""
 
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 
@@ -34,18 +35,24 @@ def workers():
 
 
 @pytest.fixture
-def shared_workers(workers, monkeypatch):
+def shared_workers(workers, request, monkeypatch):
     """Let commands run in `workers`, as starting their own takes longer than most of what they do.
 
-    Those with a time limit or a compiler of their own still start theirs.
+    Those with a time limit, a compiler or a working directory of their own still start theirs.
     """
     preparing, compiling = workers
+    here = request.config.invocation_params.dir  # where they start
+
+    def shares(seconds):
+        return seconds == SECONDS and Path.cwd() == here
 
     def inspect_pool(number=None, seconds=SECONDS):
-        return nullcontext(preparing) if seconds == SECONDS else InspectPool(number, seconds)
+        return nullcontext(preparing) if shares(seconds) else InspectPool(number, seconds)
 
     def pool(number=None, seconds=SECONDS, **options):
-        return nullcontext(compiling) if seconds == SECONDS and not options else CompilePool(number, seconds, **options)
+        if shares(seconds) and not options:
+            return nullcontext(compiling)
+        return CompilePool(number, seconds, **options)
 
     monkeypatch.setattr(worker_client, "InspectPool", inspect_pool)
     if compile_pool.CompilePool is CompilePool:  # else a test has put another compiler there
