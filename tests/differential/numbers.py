@@ -19,7 +19,7 @@ from .bounds import function_ulps, sum_units
 from .formats import FORMATS, Array, Format
 
 Axes = int | tuple[int, ...]
-FLUSHES = any(DOT_UNITS[name].element == "bf16" for name in host_dot_units())
+FLUSHES = any(DOT_UNITS[name].takes(each) for name in host_dot_units() for each in ("bf16", "f16"))
 """Whether dots of bf16 may run on a unit to which numbers below `LEAST_NORMAL` are 0."""
 LEAST_NORMAL = 2.0**-126
 

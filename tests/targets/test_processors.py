@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from vkernels.ir.limits import Limits, limits_from
-from vkernels.targets import limits_of
+from vkernels.targets import host_cpu, limits_of
 from vkernels.targets.processors import PROCESSORS, processor_targets
 from vkernels.targets.slices import target_or_slice
 
@@ -24,11 +24,14 @@ def test_limits_name_the_processor(name):
     [
         ("skylake-avx512", (32, 64), ()),
         ("icelake-server", (32, 64), ("vnni",)),
-        ("sapphirerapids", (32, 64), ("vnni", "avx512-bf16")),
+        ("sapphirerapids", (32, 64), ("amx-int8", "amx-bf16", "vnni", "avx512-bf16")),
+        ("graniterapids", (32, 64), ("amx-int8", "amx-bf16", "amx-fp16", "vnni", "avx512-bf16")),
         ("znver4", (32, 64), ("vnni", "avx512-bf16")),
         ("sierraforest", (16, 32), ("vnni-int8", "vnni")),
         ("alderlake", (16, 32), ("vnni",)),
         ("znver3", (16, 32), ()),
+        ("neoverse-v2", (32, 16), ("neon-dotprod", "neon-i8mm", "neon-bf16")),
+        ("apple-m1", (32, 16), ("neon-dotprod",)),
     ],
 )
 def test_units_follow_from_the_processor(name: str, registers: tuple[int, int], units: tuple[str, ...]):
@@ -48,3 +51,16 @@ def test_this_machine_is_no_named_processor():
 
     assert limits_of(present_cpu()).processor == ""
     assert Limits(1, 1, 1, 1, 1).dot_units == ()
+
+
+def test_matrix_units_need_the_systems_permission(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(host_cpu, "ask_for_matrices", lambda: False)
+    assert host_cpu.granted(("amx-bf16", "vnni", "avx512-bf16")) == ("vnni", "avx512-bf16")
+    monkeypatch.setattr(host_cpu, "ask_for_matrices", lambda: True)
+    assert host_cpu.granted(("amx-bf16", "vnni")) == ("amx-bf16", "vnni")
+
+
+def test_asking_for_permission_twice_gives_the_same_answer():
+    first = host_cpu.ask_for_matrices()
+    host_cpu.ask_for_matrices.cache_clear()
+    assert host_cpu.ask_for_matrices() is first

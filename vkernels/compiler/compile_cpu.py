@@ -76,7 +76,7 @@ def assembly_for_processor(module: ModuleOp, plan: Plan, facts: Facts, limits: L
 
     has_avx512 = limits.register_bytes == 64
     passes = cpu_pipeline(plan, facts, has_avx512, limits.dot_units)
-    lowered = lower_for_cpu(run_passes(passes, module), register_bytes=limits.register_bytes)
+    lowered = lower_for_cpu(run_passes(passes, module), None, limits.register_bytes, limits.dot_units)
     return assembly_for(lowered, limits.processor)
 
 

@@ -1,55 +1,140 @@
 """The dot units of CPUs: instructions that add products of narrow elements to sums of 32 bits.
 
 A unit takes words: 32 bits that hold neighbouring elements along the contracted axis, the first in the lowest bits. In
-each lane it adds the products of one word's elements with another's to the sum.
+each lane it adds the products of one word's elements with another's to the sum. A matrix unit does so for all rows of
+one operand and all columns of the other, with up to 16 words of each, in eight registers of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from xdsl.ir import Attribute
+from .dialect.words import KINDS, MATRIX_SIDE
 
-from .dialect.words import KINDS
+MATRIX_REGISTERS = 8
+"""Registers of a matrix unit, each of which holds a block of sums or of an operand."""
 
 
 @dataclass(frozen=True)
 class DotUnit:
-    """An `instruction`, by its name in assembly. `kind`: how it reads its words' elements, as `vk.word_dot` has it.
+    """A dot unit, by its `name` in `Limits`. `instructions`: by the kind of words, as `vk.word_dot` has it, the name of
+    the instruction in assembly.
 
-    `name`: in `Limits`. `element`: of the operands: `i8` or `bf16`. Sums of i8 are i32 and exact modulo 2^32; those of
-    bf16 are f32, rounded to nearest after each product, and numbers below 2^-126 are 0 (operands, products and sums).
+    Sums of integers are i32 and exact modulo 2^32; those of floats are f32, rounded as `vk.word_dot` says.
     """
 
     name: str
-    element: str
-    kind: str
-    instruction: str
+    instructions: Mapping[str, str]
 
     @property
     def depth(self) -> int:
         """Elements of a word."""
-        return KINDS[self.kind][0]
+        return KINDS[next(iter(self.instructions))].depth
 
     @property
-    def offset(self) -> int:
-        """What is added to each element of the first operand before the unit reads it, as it reads unsigned ones."""
-        return 128 if self.kind == "u8s8" else 0
+    def is_matrix(self) -> bool:
+        """Whether it multiplies matrices."""
+        return KINDS[next(iter(self.instructions))].matrix
+
+    @property
+    def chunk(self) -> int:
+        """Elements along the contracted axis of which a chunk has a multiple; a matrix unit's chunk has as many."""
+        return self.depth * (MATRIX_SIDE if self.is_matrix else 1)
+
+    def takes(self, element: str) -> bool:
+        """Whether it multiplies elements of a type: `s8`, `u8`, `bf16` or `f16`, of either sign."""
+        kinds = [KINDS[kind] for kind in self.instructions]
+        return any(element in (kind.left, kind.right) for kind in kinds)
+
+    def kinds_of(self, left: str, right: str) -> str | None:
+        """The kind of words for operands of these elements, in this order; None if there is none."""
+        return next((k for k in self.instructions if (KINDS[k].left, KINDS[k].right) == (left, right)), None)
+
+
+def _integers(prefix: str, **instructions: str) -> dict[str, str]:
+    return {prefix + kind: instruction for kind, instruction in instructions.items()}
 
 
 DOT_UNITS = {
     unit.name: unit
     for unit in (
-        DotUnit("vnni-int8", "i8", "s8s8", "vpdpbssd"),
-        DotUnit("vnni", "i8", "u8s8", "vpdpbusd"),
-        DotUnit("avx512-bf16", "bf16", "bf16", "vdpbf16ps"),
+        DotUnit(
+            "amx-int8",
+            _integers("matrix_", s8s8="tdpbssd", s8u8="tdpbusd", u8s8="tdpbsud", u8u8="tdpbuud"),
+        ),
+        DotUnit("vnni-int8", _integers("", s8s8="vpdpbssd", s8u8="vpdpbsud", u8u8="vpdpbuud")),
+        DotUnit("vnni", _integers("", u8s8="vpdpbusd")),
+        DotUnit("neon-dotprod", _integers("", s8s8="sdot", u8u8="udot")),
+        DotUnit("neon-i8mm", _integers("", u8s8="usdot")),
+        DotUnit("amx-bf16", {"matrix_bf16": "tdpbf16ps"}),
+        DotUnit("avx512-bf16", {"bf16": "vdpbf16ps"}),
+        DotUnit("neon-bf16", {"bf16_odd": "bfdot"}),
+        DotUnit("amx-fp16", {"matrix_f16": "tdpfp16ps"}),
     )
 }
-"""Every unit by its name, the best of an element first."""
+"""Every unit by its name, the best of an element first. A matrix unit's instructions take the rows' operand first."""
 
 
-def unit_for(names: Iterable[str], element: Attribute) -> DotUnit | None:
-    """The best unit among `names` for operands of an element type; None if there is none."""
+@dataclass(frozen=True)
+class OnUnit:
+    """How a dot runs on a unit: its `kind` of words, and `swapped`, whether the unit takes the second operand first.
+
+    `flipped`: 128 is added to each element of the first operand, modulo 256, since the unit takes the other sign, and
+    `factor` times the sum of the second one's elements belongs to the sum.
+    """
+
+    unit: DotUnit
+    kind: str
+    swapped: bool = False
+    flipped: bool = False
+    factor: int = 0
+
+    @property
+    def instruction(self) -> str:
+        return self.unit.instructions[self.kind]
+
+
+def units_for(names: Iterable[str], first: str, second: str) -> list[OnUnit]:
+    """How the units among `names` multiply operands of these elements, the best unit first: matrix units, then those
+    that take the elements as they are."""
     present = set(names)
-    return next((unit for name, unit in DOT_UNITS.items() if name in present and unit.element == str(element)), None)
+    found = (_on_unit(unit, first, second) for name, unit in DOT_UNITS.items() if name in present)
+    return sorted((each for each in found if each is not None), key=lambda on: (not on.unit.is_matrix, on.flipped))
+
+
+def _on_unit(unit: DotUnit, first: str, second: str) -> OnUnit | None:
+    for flipped in (False, True) if first in _FLIPPED else (False,):
+        taken = _FLIPPED[first] if flipped else first
+        factor = (128 if first == "u8" else -128) if flipped else 0
+        if kind := unit.kinds_of(taken, second):
+            return OnUnit(unit, kind, False, flipped, factor)
+        if not unit.is_matrix and (kind := unit.kinds_of(second, taken)):
+            return OnUnit(unit, kind, True, flipped, factor)
+    return None
+
+
+_FLIPPED = {"s8": "u8", "u8": "s8"}
+
+
+@dataclass(frozen=True)
+class MatrixBlocks:
+    """How a tile of sums is cut into blocks for a matrix unit: the rows and the columns of each block.
+
+    The last of either may be shorter. Each block of sums, of rows and of columns has a register of its own.
+    """
+
+    rows: tuple[int, ...]
+    columns: tuple[int, ...]
+
+    @staticmethod
+    def of(rows: int, columns: int) -> MatrixBlocks:
+        return MatrixBlocks(_cut(rows), _cut(columns))
+
+    def registers(self, dots: int = 1) -> int:
+        """Registers for the sums of some dots of this shape, and for the operands of one."""
+        return dots * len(self.rows) * len(self.columns) + len(self.rows) + len(self.columns)
+
+
+def _cut(size: int) -> tuple[int, ...]:
+    return tuple(min(MATRIX_SIDE, size - start) for start in range(0, size, MATRIX_SIDE))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import os
 import platform
@@ -9,6 +10,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from vkernels.ir.dot_units import DOT_UNITS
 from vkernels.ir.limits import Limits
 
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
@@ -23,6 +25,9 @@ SHARE_SECONDS = 3e-6
 WAKE_SECONDS = 4e-5
 """A call that takes less on one core stays there if helpers sleep: waking one takes 8 µs of the caller, and the helper
 begins 25 µs later."""
+
+ARCH_PRCTL, REQUEST_PERMISSION, MATRIX_DATA = 158, 0x1023, 18
+"""Linux's numbers on x86-64: the system call, its code that asks for a state component, and that of AMX's registers."""
 
 
 @functools.cache
@@ -47,7 +52,7 @@ def cpu_limits() -> Limits:
         multiprocessors=usable_cores(),
         cache=level_3 or level_2 or DEFAULT_LEVEL_3,
         memory=memory_bytes() or DEFAULT_MEMORY,
-        dot_units=dot_units(features, platform.machine()),
+        dot_units=granted(dot_units(features, platform.machine())),
         launch_seconds=LAUNCH_SECONDS,
     )
 
@@ -76,15 +81,45 @@ def vector_registers(features: dict[str, bool], machine: str) -> tuple[int, int]
 def dot_units(features: dict[str, bool], machine: str) -> tuple[str, ...]:
     """Names of the dot units for whole vector registers, from LLVM's names of the CPU's features."""
     _, register_bytes = vector_registers(features, machine)
+    if is_arm(machine):
+        return tuple(f"neon-{name}" for name in ("dotprod", "i8mm", "bf16") if features.get(name))
     if machine not in ("x86_64", "AMD64") or register_bytes < 32:
         return ()
     wide = register_bytes == 64
+    tiles = wide and features.get("amx-tile")
     found = {
+        "amx-int8": tiles and features.get("amx-int8"),
+        "amx-bf16": tiles and features.get("amx-bf16"),
+        "amx-fp16": tiles and features.get("amx-fp16"),
         "vnni-int8": not wide and features.get("avxvnniint8"),
         "vnni": features.get("avx512vnni") if wide else features.get("avxvnni"),
         "avx512-bf16": wide and features.get("avx512bf16"),
     }
     return tuple(name for name in found if found[name])
+
+
+def is_arm(machine: str) -> bool:
+    """Whether a machine, as `platform` names it, is a 64-bit Arm."""
+    return machine in ("aarch64", "arm64")
+
+
+def granted(units: tuple[str, ...]) -> tuple[str, ...]:
+    """The units that this process may use: matrix units need the system's permission, which is asked for."""
+    if not any(DOT_UNITS[name].is_matrix for name in units) or ask_for_matrices():
+        return units
+    return tuple(name for name in units if not DOT_UNITS[name].is_matrix)
+
+
+@functools.cache
+def ask_for_matrices() -> bool:
+    """Ask the system once for the registers of AMX, for all threads and later forks; whether it grants them."""
+    if platform.system() != "Linux" or platform.machine() not in ("x86_64", "AMD64"):
+        return False
+    try:
+        result: int = ctypes.CDLL(None, use_errno=True).syscall(ARCH_PRCTL, REQUEST_PERMISSION, MATRIX_DATA)
+    except (OSError, AttributeError):
+        return False
+    return result == 0
 
 
 def usable_cores() -> int:

@@ -12,22 +12,25 @@ from dataclasses import dataclass
 from .host_cpu import dot_units, vector_registers
 from .target import CpuSizes, Target
 
-X86_64 = "x86_64"
+X86_64, AARCH64 = "x86_64", "aarch64"
 MEMORY = 1 << 38
 _AVX512 = ("avx2", "avx512f", "avx512bw", "avx512dq", "avx512vl")
+_SAPPHIRE = (*_AVX512, "avx512vnni", "avx512bf16", "amx-tile", "amx-bf16", "amx-int8")
+_ARM_86 = ("dotprod", "i8mm", "bf16")
 _KIB, _MIB = 1 << 10, 1 << 20
 
 
 @dataclass(frozen=True)
 class Processor:
     """A CPU that LLVM knows. `features`: LLVM's names of those that matter here. `level_2`: bytes of a core, `level_3`
-    of all `cores`."""
+    of all `cores`. `machine`: its instructions, as `platform` names them."""
 
     name: str
     features: tuple[str, ...]
     cores: int
     level_2: int
     level_3: int
+    machine: str = X86_64
 
 
 PROCESSORS: Mapping[str, Processor] = {
@@ -37,15 +40,22 @@ PROCESSORS: Mapping[str, Processor] = {
         Processor("cascadelake", (*_AVX512, "avx512vnni"), 28, _MIB, 38 * _MIB),
         Processor("cooperlake", (*_AVX512, "avx512vnni", "avx512bf16"), 28, _MIB, 38 * _MIB),
         Processor("icelake-server", (*_AVX512, "avx512vnni"), 40, 1280 * _KIB, 60 * _MIB),
-        Processor("sapphirerapids", (*_AVX512, "avx512vnni", "avx512bf16"), 60, 2 * _MIB, 112 * _MIB),
-        Processor("emeraldrapids", (*_AVX512, "avx512vnni", "avx512bf16"), 64, 2 * _MIB, 320 * _MIB),
-        Processor("graniterapids", (*_AVX512, "avx512vnni", "avx512bf16"), 128, 2 * _MIB, 504 * _MIB),
+        Processor("sapphirerapids", _SAPPHIRE, 60, 2 * _MIB, 112 * _MIB),
+        Processor("emeraldrapids", _SAPPHIRE, 64, 2 * _MIB, 320 * _MIB),
+        Processor("graniterapids", (*_SAPPHIRE, "amx-fp16"), 128, 2 * _MIB, 504 * _MIB),
         Processor("sierraforest", ("avx2", "avxvnni", "avxvnniint8"), 144, _MIB, 108 * _MIB),
         Processor("alderlake", ("avx2", "avxvnni"), 8, 1280 * _KIB, 30 * _MIB),
         Processor("znver2", ("avx2",), 64, 512 * _KIB, 256 * _MIB),
         Processor("znver3", ("avx2",), 64, 512 * _KIB, 256 * _MIB),
         Processor("znver4", (*_AVX512, "avx512vnni", "avx512bf16"), 96, _MIB, 384 * _MIB),
         Processor("znver5", (*_AVX512, "avx512vnni", "avx512bf16"), 128, _MIB, 512 * _MIB),
+        Processor("neoverse-n1", ("dotprod",), 80, _MIB, 32 * _MIB, AARCH64),
+        Processor("neoverse-v1", _ARM_86, 64, _MIB, 32 * _MIB, AARCH64),
+        Processor("neoverse-n2", _ARM_86, 128, _MIB, 128 * _MIB, AARCH64),
+        Processor("neoverse-v2", _ARM_86, 72, _MIB, 114 * _MIB, AARCH64),
+        Processor("apple-m1", ("dotprod",), 8, 3 * _MIB, 8 * _MIB, AARCH64),
+        Processor("apple-m2", _ARM_86, 8, 4 * _MIB, 8 * _MIB, AARCH64),
+        Processor("apple-m4", _ARM_86, 10, 4 * _MIB, 8 * _MIB, AARCH64),
     )
 }
 """Every CPU that code is compiled for by name. LLVM ends the process at an x86 name that it does not know."""
@@ -59,7 +69,8 @@ def processor_targets() -> Mapping[str, Target]:
 
 def _target(processor: Processor) -> Target:
     features = dict.fromkeys(processor.features, True)
-    registers, register_bytes = vector_registers(features, X86_64)
+    registers, register_bytes = vector_registers(features, processor.machine)
+    units = dot_units(features, processor.machine)
     return Target(
         key=f"cpu:{processor.name}",
         name=processor.name,
@@ -69,7 +80,7 @@ def _target(processor: Processor) -> Target:
         memory=MEMORY,
         level_2=processor.level_2 * processor.cores,
         cache=processor.level_3,
-        sizes=CpuSizes(processor.level_2, registers, register_bytes, dot_units=dot_units(features, X86_64)),
+        sizes=CpuSizes(processor.level_2, registers, register_bytes, dot_units=units),
         rates=None,
         unverified=("memory",),
     )

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from itertools import takewhile
+
 import pytest
 
 from vkernels.compiler.backends.llvm_processors import assembly_for
 from vkernels.compiler.compile_cpu import assembly_for_processor
-from vkernels.ir.dot_units import DOT_UNITS
+from vkernels.ir.dot_units import DOT_UNITS, DotUnit, MatrixBlocks
 from vkernels.ir.errors import SetupError
 from vkernels.ir.facts import Facts
+from vkernels.ir.limits import Limits
 from vkernels.ir.lowering.llvm.lower_to_llvm import LlvmModule
 from vkernels.ir.plan import Plan
 from vkernels.ir.text import parse_module
@@ -20,16 +25,95 @@ from ...ir.lowering.llvm.texts import matmul_text
 PLAN = Plan({"i": 2, "j": 17}, {"k": 4}, packs=("a", "b"), lanes="j", order=("j", "i"))
 
 
+SIZES = {"M": 8, "N": 74, "K": 64}
+SUMS = {"i8": "i32", "bf16": "f32", "f16": "f32"}
+
+
+def units_for(name: str, element: str) -> list[DotUnit]:
+    """The units of a processor for an element, the best first."""
+    units = [DOT_UNITS[unit] for unit in DOT_UNITS if unit in limits_for(name).dot_units]
+    return [unit for unit in units if unit.takes("s8" if element == "i8" else element)]
+
+
+def limits_for(name: str) -> Limits:
+    return limits_of(processor_targets()[f"cpu:{name}"])
+
+
 @pytest.mark.sample(16)
 @pytest.mark.parametrize("element", ["i8", "bf16"])
 @pytest.mark.parametrize("name", PROCESSORS)
 def test_the_unit_is_in_the_code_of_processors_that_have_it_alone(name: str, element: str) -> None:
-    limits = limits_of(processor_targets()[f"cpu:{name}"])
-    module = parse_module(matmul_text(element, "i32" if element == "i8" else "f32"))
-    assembly = assembly_for_processor(module, PLAN, Facts(distinct=True), limits)
-    has = [unit for unit in map(DOT_UNITS.__getitem__, limits.dot_units) if unit.element == element]
+    module = parse_module(matmul_text(element, SUMS[element]))
+    assembly = assembly_for_processor(module, PLAN, Facts(SIZES, distinct=True), limits_for(name))
+    has = [unit for unit in units_for(name, element) if not unit.is_matrix]
     for unit in DOT_UNITS.values():
-        assert (unit.instruction in assembly) == (unit in has[:1])
+        is_in = any(f"\t{instruction}\t" in assembly for instruction in unit.instructions.values())
+        assert is_in == (unit in has[:1])
+
+
+@pytest.mark.parametrize(
+    ("name", "signs", "instruction"),
+    [
+        ("neoverse-v2", "uu", "udot"),
+        ("neoverse-v2", "us", "usdot"),
+        ("neoverse-v2", "su", "usdot"),
+        ("neoverse-n1", "us", "udot"),
+        ("sierraforest", "su", "vpdpbsud"),
+        ("icelake-server", "uu", "vpdpbusd"),
+    ],
+)
+def test_signs_choose_the_instruction(name: str, signs: str, instruction: str) -> None:
+    module = parse_module(matmul_text("i8", "i32", signs))
+    assembly = assembly_for_processor(module, PLAN, Facts(SIZES, distinct=True), limits_for(name))
+    assert f"\t{instruction}\t" in assembly
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(32, 32), (16, 48), (9, 32)])
+@pytest.mark.parametrize(
+    ("name", "element"),
+    [("sapphirerapids", "bf16"), ("emeraldrapids", "i8"), ("graniterapids", "f16"), ("graniterapids", "i8")],
+)
+def test_a_matrix_unit_holds_the_sums_while_a_loop_runs(name: str, element: str, rows: int, columns: int) -> None:
+    """An iteration loads each block of an operand once, and multiplies; shapes are set once a launch."""
+    unit = units_for(name, element)[0]
+    plan = Plan({"i": rows, "j": columns}, {"k": unit.chunk}, packs=("a", "b"), lanes="j", order=("j", "i"))
+    facts = Facts({"M": 10 * rows, "N": 10 * columns, "K": 4 * unit.chunk}, distinct=True)
+    module = parse_module(matmul_text(element, SUMS[element]))
+    assembly = assembly_for_processor(module, plan, facts, limits_for(name))
+    (instruction,) = {each for each in unit.instructions.values() if each in assembly}
+    blocks = MatrixBlocks.of(rows, columns)
+    (loop,) = [lines for lines in blocks_of(assembly) if any(instruction in line for line in lines)]
+    operations = list(takewhile(lambda operation: not operation.startswith("j"), (line.split()[0] for line in loop)))
+    assert operations.count(instruction) == len(blocks.rows) * len(blocks.columns)
+    assert operations.count("tileloadd") == len(blocks.rows) + len(blocks.columns)
+    assert len(operations) <= 3 * operations.count("tileloadd") + operations.count(instruction) + 4
+    assert (assembly.count("ldtilecfg"), assembly.count("tilerelease")) == (1, 1)
+
+
+def blocks_of(assembly: str) -> Iterator[list[str]]:
+    """The instructions from each label to the next."""
+    for block in re.split(r"^\S+:.*$", assembly, flags=re.MULTILINE):
+        yield [line.strip() for line in block.splitlines() if line.strip() and not line.strip().startswith((".", "#"))]
+
+
+@pytest.mark.parametrize(("name", "is_exact"), [("neoverse-v2", True), ("apple-m1", False), ("sapphirerapids", False)])
+def test_bf16_is_rounded_by_an_instruction_where_that_is_exact(name: str, is_exact: bool) -> None:
+    plan = Plan({"i": 2, "j": 16}, {}, lanes="j")
+    text = """
+vk.kernel @rounded(%a: !vk.tensor<[M, N], f32>, %out: !vk.tensor<[M, N], bf16>) {
+  %M = vk.size M
+  vk.tile i < %M
+  %N = vk.size N
+  vk.tile j < %N
+  %x = vk.load %a[i, j] : !vk.tensor<[M, N], f32> -> tensor<?x?xf32, #vk.axes<i, j>>
+  %r = arith.truncf %x : tensor<?x?xf32, #vk.axes<i, j>> to tensor<?x?xbf16, #vk.axes<i, j>>
+  vk.store %r in %out[i, j] : !vk.tensor<[M, N], bf16> <- tensor<?x?xbf16, #vk.axes<i, j>>
+}
+"""
+    facts = Facts({"M": 4, "N": 32}, distinct=True)
+    assembly = assembly_for_processor(parse_module(text), plan, facts, limits_for(name))
+    assert ("bfcvtn" in assembly) == is_exact
+    assert "vcvtneps2bf16" not in assembly
 
 
 def test_a_name_that_llvm_may_not_know_is_refused() -> None:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from vkernels.compiler.protocols import Signature
+from vkernels.ir.analyses import phases_of
 from vkernels.ir.core_costs import CoreCosts
 from vkernels.ir.cost_model.cpu_registers import cpu_registers
+from vkernels.ir.facts import Facts
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
 from vkernels.ir.planning.choose_plan import choose_plan
 from vkernels.ir.planning.one_plan import batch_of, model_plan
 from vkernels.ir.planning.space import read_space
 from vkernels.ir.text import parse_module
+from vkernels.ir.transforms.apply_plan.find_words import find_word_dots
+from vkernels.ir.transforms.apply_plan.planned_kernel import plan_kernel
 from vkernels.library.activations import activate_elements
 from vkernels.library.dense import matmul_bias
 from vkernels.library.spdnn import sparse_layers
@@ -94,6 +100,30 @@ def test_a_dot_unit_saves_time_for_packed_chunks_of_whole_words_alone():
     assert words(2) == words(2, units=())
     assert words(4, packs=("b",)) == words(4, packs=("b",), units=())
     assert words(4, lanes="k") == words(4, lanes="k", units=())
+
+
+def on_matrices(rows: int, columns: int, chunk: int) -> float:
+    """Modelled seconds of a product of bf16 where there is a matrix unit."""
+    limits = replace(WIDE, dot_units=("amx-bf16", "avx512-bf16"))
+    space = read_space(kernel_of(parse_module(matmul_text("bf16", "f32"))), {"M": 960, "N": 960, "K": 960}, limits)
+    plan = Plan({"i": rows, "j": columns}, {"k": chunk}, lanes="j", order=("j", "i"), packs=("a", "b"))
+    return model_plan(space, plan).seconds
+
+
+def test_a_matrix_unit_takes_its_depth_and_what_its_registers_hold():
+    assert on_matrices(16, 32, 32) < 0.5 * on_matrices(16, 32, 16)
+    assert on_matrices(32, 32, 32) < on_matrices(16, 16, 32)
+    assert on_matrices(32, 48, 32) > 2 * on_matrices(32, 32, 32)  # which do not fit: another unit
+
+
+@pytest.mark.parametrize(("element", "unit"), [("bf16", "amx-bf16"), ("i8", "amx-int8"), ("f16", "amx-fp16")])
+def test_the_planner_takes_the_matrix_unit(element: str, unit: str):
+    sizes = {"M": 512, "N": 512, "K": 512}
+    kernel = kernel_of(parse_module(matmul_text(element, "i32" if element == "i8" else "f32")))
+    limits = replace(WIDE, dot_units=(unit, "vnni", "avx512-bf16"))
+    plan = choose_plan(kernel, sizes, limits).plan
+    found = find_word_dots(plan_kernel(phases_of(kernel), plan, Facts(sizes, distinct=True)), limits.dot_units)
+    assert [dot.on.unit.name for dot in found.values()] == [unit]
 
 
 def test_the_planner_takes_the_unit():

@@ -1,7 +1,7 @@
 // RUN: vk-opt %s --verify-diagnostics --split-input-file | filecheck %s
 // What is wrong with words, and with dots of them, is said with what was expected.
 
-// CHECK: elements are i64, expected i8 or bf16
+// CHECK: elements are i64, expected i8, bf16 or f16
 vk.mapped @words() {
   %i = vk.position i : tensor<4xi64, #vk.axes<i>>
   %a = vk.words %i along i : tensor<4xi64, #vk.axes<i>> -> tensor<1xi32, #vk.axes<i>>
@@ -29,7 +29,7 @@ vk.mapped @words() {
 }
 
 // -----
-// CHECK: kind "s4s4" is not one of s8s8, u8s8, bf16
+// CHECK: kind "s4s4" is not one of s8s8, s8u8, u8s8, u8u8, bf16, bf16_odd, matrix_s8s8
 vk.mapped @dot(%n: i32) {
   %i = arith.constant dense<0> : tensor<4xi32, #vk.axes<i>>
   %a = vk.word_dot %i, %i, %n along i of s4s4 : tensor<4xi32, #vk.axes<i>>, tensor<4xi32, #vk.axes<i>>, i32
@@ -48,4 +48,13 @@ vk.mapped @dot(%n: i32) {
 vk.mapped @dot(%n: i32) {
   %i = arith.constant dense<0> : tensor<4xi32, #vk.axes<i>>
   %a = vk.word_dot %i, %i, %n along i of bf16 : tensor<4xi32, #vk.axes<i>>, tensor<4xi32, #vk.axes<i>>, i32
+}
+
+// -----
+// CHECK: a matrix unit takes 16 words along k
+vk.mapped @dot() {
+  %i = arith.constant dense<0> : tensor<4x16xi32, #vk.axes<k, j>>
+  %j = arith.constant dense<0> : tensor<2x4xi32, #vk.axes<i, k>>
+  %n = arith.constant dense<0.0> : tensor<2x16xf32, #vk.axes<i, j>>
+  %a = vk.word_dot %i, %j, %n along k of matrix_bf16 : tensor<4x16xi32, #vk.axes<k, j>>, tensor<2x4xi32, #vk.axes<i, k>>, tensor<2x16xf32, #vk.axes<i, j>>
 }

@@ -28,6 +28,9 @@ UnitFunctions = Callable[[str], str]
 """The functions of dot units that a module of LLVM IR calls."""
 WHOLE_REGISTERS = "-prefer-256-bit"
 """The feature with which LLVM uses the registers of AVX-512 whole: plans count on them."""
+ROUNDS_TO_BF16 = "neon-bf16"
+"""The dot unit of processors that round to bf16 by an instruction, subnormal numbers too. Those with AVX512_BF16 take
+these as 0."""
 MAX_LIBRARIES = 64
 """Libraries that one JIT links."""
 LLVM_LOCK = threading.Lock()
@@ -87,9 +90,13 @@ def compile_cpu(
     return compile_lowered(lower_for_cpu(module, name, register_bytes), artifacts)
 
 
-def lower_for_cpu(module: ModuleOp, name: str | None = None, register_bytes: int | None = None) -> LlvmModule:
-    """The first half of `compile_cpu`: lower to MLIR for this machine."""
-    return lower_to_llvm(_mapped(module, name), host_register_bytes() if register_bytes is None else register_bytes)
+def lower_for_cpu(
+    module: ModuleOp, name: str | None = None, register_bytes: int | None = None, units: tuple[str, ...] | None = None
+) -> LlvmModule:
+    """The first half of `compile_cpu`: lower to MLIR for this machine, or one with these dot units."""
+    width = host_register_bytes() if register_bytes is None else register_bytes
+    present = host_dot_units() if units is None else units
+    return lower_to_llvm(_mapped(module, name), width, rounds_to_bf16=ROUNDS_TO_BF16 in present)
 
 
 def _mapped(module: ModuleOp, name: str | None) -> MappedOp:

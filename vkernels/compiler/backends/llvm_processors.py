@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from vkernels.ir.errors import SetupError
 from vkernels.ir.lowering.llvm.lower_to_llvm import LlvmModule
-from vkernels.targets.processors import PROCESSORS
+from vkernels.targets.processors import AARCH64, PROCESSORS, X86_64
 
 from .llvm import LLVM_LOCK, WHOLE_REGISTERS, opened, optimise
 from .llvm_units import unit_functions
 from .triton_adapter import mlir_to_llvm_ir
 
-TRIPLE = "x86_64-unknown-linux-gnu"
+TRIPLES = {machine: f"{machine}-unknown-linux-gnu" for machine in (X86_64, AARCH64)}
+"""Linux, whose code reads as that of other systems does."""
 
 
 def assembly_for(lowered: LlvmModule, processor: str) -> str:
@@ -23,18 +24,20 @@ def assembly_for(lowered: LlvmModule, processor: str) -> str:
     if processor not in PROCESSORS:
         raise SetupError(f"there is no processor {processor!r} to compile for; there are {', '.join(PROCESSORS)}")
     llvm_ir = mlir_to_llvm_ir(lowered.text)
+    known = PROCESSORS[processor]
+    triple = TRIPLES[known.machine]
     with LLVM_LOCK:
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
-        features = WHOLE_REGISTERS if "avx512f" in PROCESSORS[processor].features else ""
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+        features = WHOLE_REGISTERS if "avx512f" in known.features else ""
         try:
-            target = llvm.Target.from_triple(TRIPLE)
+            target = llvm.Target.from_triple(triple)
         except RuntimeError as error:
-            raise SetupError(f"this LLVM does not compile for {TRIPLE}: {error}") from None
+            raise SetupError(f"this LLVM does not compile for {triple}: {error}") from None
         machine = target.create_target_machine(
             cpu=processor, features=features, opt=2, reloc="pic", codemodel="small", jit=False
         )
-        with opened(llvm_ir, unit_functions(llvm_ir)) as module:
-            module.triple, module.data_layout = TRIPLE, str(machine.target_data)
+        with opened(llvm_ir, unit_functions(llvm_ir, known.machine)) as module:
+            module.triple, module.data_layout = triple, str(machine.target_data)
             optimise(module, machine)
             return str(machine.emit_assembly(module))

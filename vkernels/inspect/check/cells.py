@@ -57,7 +57,7 @@ def units_under(kernel: KernelOp, plan: Plan, sizes: Mapping[str, int], limits: 
     if not limits.dot_units:
         return ()
     planned = plan_kernel(phases_of(kernel), plan, Facts(dict(sizes), distinct=True))
-    return tuple(sorted({dot.unit.name for dot in find_word_dots(planned, limits.dot_units).values()}))
+    return tuple(sorted({dot.on.unit.name for dot in find_word_dots(planned, limits.dot_units).values()}))
 
 
 AUTHOR, CHOSEN, PLAIN = "author", "chosen", "plain"

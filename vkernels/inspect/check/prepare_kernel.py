@@ -162,10 +162,11 @@ class KernelPreparer:
 
 
 def _read_back(assembly: str, units: Sequence[str]) -> None:
-    """Raise `IRError` where machine code lacks the instruction of a dot unit that its plan uses."""
+    """Raise `IRError` where machine code lacks the instructions of a dot unit that its plan uses."""
     for name in units:
-        if DOT_UNITS[name].instruction not in assembly:
-            raise IRError(f"the code has no {DOT_UNITS[name].instruction}, of the dot unit {name}")
+        instructions = DOT_UNITS[name].instructions.values()
+        if not any(f"\t{each}\t" in assembly for each in instructions):
+            raise IRError(f"the code has no {' or '.join(instructions)}, of the dot unit {name}")
 
 
 def after_tried(tried: Sequence[str], compile: Callable[[Plan], T], seen: list[str]) -> Callable[[Plan], T]:

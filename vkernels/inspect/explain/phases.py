@@ -82,7 +82,7 @@ def on_units(
     dots = find_word_dots(plan_kernel(kernel, plan, Facts(dict(sizes), distinct=True)), units)
     ops = phase_ops(kernel)
     texts = {
-        phase.name: {_action(kernel, op): f"{_action(kernel, op)} on {dots[op].unit.name}"
+        phase.name: {_action(kernel, op): f"{_action(kernel, op)} on {dots[op].on.unit.name}"
                      for op in ops[phase.name].walk() if op in dots}
         for phase in phases
     }  # fmt: skip

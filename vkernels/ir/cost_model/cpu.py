@@ -2,57 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 import numpy as np
-from xdsl.ir import Operation
 
 from ..limits import Limits
 from .atomics import IN_TURN, copied_bytes
+from .core_rates import CoreRates, cpu_rates
 from .cpu_packs import packing
 from .cpu_registers import cpu_spills, cpu_streamed, slots
 from .cpu_rows import BUFFERED, GRADUAL, LINE, OWN, cycles_of_far_lines, cycles_of_rows, fetched_lines
 from .cpu_steps import MASKED, StepCycles, across, broken_chunks, in_tails, step_cycles
-from .cpu_words import depth_of, words_of
+from .cpu_words import Words, chain_of, words_of
 from .loops import Loop, LoopStep
 from .plan_batch import ModeledTimes, Numbers, PlanBatch
 from .traffic import CacheTraffic
-
-
-@dataclass(frozen=True)
-class CoreRates:
-    """Of one core, in cycles: `vectors`: operations on whole registers a cycle. Bytes a second, of all: the rest."""
-
-    clock: float
-    vectors: float
-    level_2: float
-    level_3: float
-    memory: float
-
-
-MOST_VECTORS = 4.0
-"""Vector units of a core, at most."""
-
-
-def cpu_rates(limits: Limits) -> CoreRates:
-    """The rates of a CPU; where its limits have none (the defaults of `Limits`), those of a server core of 2022.
-
-    Measured on AMD Zen 4 with 2 cores: 183 GFLOP/s (docs/measurements), which is one multiply-add a cycle on registers
-    of 64 bytes; of 32 bytes or less two, as on most server cores. Level 2 and 3 by STREAM-like sums of 256
-    KiB and 8 MiB a core; memory by layer normalisation of 100 MB, 29 to 36 GB/s on one core, a few more on two.
-    """
-    cores = limits.multiprocessors
-    if limits.core is None and limits.clock <= 1e9:
-        vectors = 1.0 if limits.register_bytes > 32 else 2.0
-        return CoreRates(3.5e9, vectors, 130e9 * cores, 60e9 * cores, 20e9 + 10e9 * min(cores, 24))
-    lanes = limits.register_bytes / 4
-    vectors = limits.multiply_adds.get("float32", limits.clock * cores * lanes) / (limits.clock * cores * lanes)
-    return CoreRates(
-        limits.clock, min(MOST_VECTORS, max(0.25, vectors)), limits.shared_bandwidth, limits.cache_bandwidth,
-        limits.memory_bandwidth,
-    )  # fmt: skip
-
 
 GRADUAL_1 = 0.25
 """How much sooner, and later, than its bytes the first cache begins to lose what is used again, and has lost all of it.
@@ -76,6 +38,10 @@ SPILL_ACCESSES = 2.0
 STREAMED = 16.0
 """Cycles of a register's worth of a dot's result that each iteration loads, adds to and stores: mostly the latency of
 its sums. Measured on Zen 4 with attention that goes online."""
+
+
+MOVED = 3.0
+"""Cycles of a register's worth of sums that a matrix unit gives back: stored by the unit, and loaded. An estimate."""
 
 
 def cpu_times(at: PlanBatch, limits: Limits, registers: Numbers) -> ModeledTimes:
@@ -217,16 +183,17 @@ def _loop_cycles(loop: Loop, at: PlanBatch, limits: Limits, rates: CoreRates, re
         chained = SCAN * iterations
     hops = hops + STREAMED * cpu_streamed(loop, at, limits) * iterations
     entry = ENTRY + sum(across(axes, axis, at, width) for axes, axis, _ in loop.reduced if loop.axes)
+    entry = entry + sum(MOVED * is_held * slots(axes, at, width) for axes, is_held in words.held.items())
     return runs * (np.maximum(ports, chained) + hops + (ITERATION * iterations + entry if loop.axes else 0))
 
 
-def _one_after_another(loop: Loop, at: PlanBatch, words: Mapping[Operation, Numbers]) -> Numbers:
+def _one_after_another(loop: Loop, at: PlanBatch, words: Words) -> Numbers:
     """Operations of an iteration that each wait for the one before: a dot adds its products to the same registers."""
     summed = {axis for _, axis, _ in loop.reduced} - {at.choices.lanes}
     found: Numbers = 1.0 if loop.reduced else 0.0
     for step in loop.steps:
         if step.is_dot and step.sides[2][0] in summed:
-            found = np.maximum(found, at.size(step.sides[2][0]) / depth_of(step, words))
+            found = np.maximum(found, at.size(step.sides[2][0]) * chain_of(step, words))
     return found
 
 

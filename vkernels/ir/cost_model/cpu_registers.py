@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import reduce
 
 import numpy as np
-from xdsl.ir import Operation
 
-from ..analysis.words import narrow_loads
+from ..analysis.words import narrow_dot
 from ..limits import Limits
-from .cpu_words import NO_WORDS, depth_of, depth_of_tile, words_of
+from .cpu_words import NO_WORDS, Words, depth_of, on_matrices, slots_of_tile, words_of
 from .loops import LiveTile, Loop
 from .plan_batch import Numbers, PlanBatch
 
@@ -27,16 +25,18 @@ def cpu_registers(at: PlanBatch, limits: Limits, everywhere: bool = False) -> Nu
 
     A loop around others moves its tiles through memory where they are too many, once for all of the inner loops'
     iterations: see `cpu_spills`. So such loops count only `everywhere`. Beside a loop that streams results of dots,
-    straight code may do so too, once a program. Of other straight code that runs once beside loops the largest tile
-    counts: compilers go through it register by register, and what is beside it moves through memory at most once.
+    straight code may do so too, once a program, as beside one whose sums a matrix unit gives back in memory. Of other
+    straight code that runs once beside loops the largest tile counts: compilers go through it register by register, and
+    what is beside it moves through memory at most once.
     """
     worst: Numbers = 0
     streams = any(loop.rescaled for loop in at.loops)
+    given_back = on_matrices(iter(at.loops), at, limits)
     for loop in at.loops:
         if everywhere or not ((streams and not loop.axes) or _is_around_others(loop, at)):
             is_once = not everywhere and _runs_once_beside_loops(loop, at)
             taken = _largest(loop, at, limits) if is_once else loop_registers(loop, at, limits)
-            worst = np.maximum(worst, taken)
+            worst = np.maximum(worst, taken if loop.axes else np.where(given_back, 0, taken))
     return worst
 
 
@@ -89,7 +89,7 @@ def cpu_streamed(loop: Loop, at: PlanBatch, limits: Limits) -> Numbers:
 
 def _words_by(loop: Loop, at: PlanBatch, limits: Limits) -> frozenset[str]:
     """The packed tensors that decide what a loop does on words; none where it has no dot for a unit."""
-    if not limits.dot_units or not any(step.is_dot and narrow_loads(step.origin) for step in loop.steps):
+    if not limits.dot_units or not any(step.is_dot and narrow_dot(step.origin) for step in loop.steps):
         return frozenset()
     return frozenset(at.choices.packs) & loop.places
 
@@ -100,12 +100,10 @@ def _taken(loop: Loop, at: PlanBatch, limits: Limits) -> Numbers:
     return _slots_of(loop.live, at, limits, words) + reduce(np.maximum, polynomials, 0)
 
 
-def _slots_of(
-    tiles: tuple[LiveTile, ...], at: PlanBatch, limits: Limits, words: Mapping[Operation, Numbers] = NO_WORDS
-) -> Numbers:
+def _slots_of(tiles: tuple[LiveTile, ...], at: PlanBatch, limits: Limits, words: Words = NO_WORDS) -> Numbers:
     return sum(
         1 if alive.into_dot and at.choices.lanes not in alive.axes
-        else slots(alive.axes, at, _lanes(max(4, alive.element_bytes), limits)) / depth_of_tile(alive, words)
+        else slots_of_tile(alive, slots(alive.axes, at, _lanes(max(4, alive.element_bytes), limits)), words)
         for alive in tiles
     )  # fmt: skip
 

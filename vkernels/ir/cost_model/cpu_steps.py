@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
-from xdsl.ir import Operation
 
 from ..limits import Limits
 from .atomics import update_cycles
 from .cpu_registers import EXPANDED, slots
 from .cpu_rows import LINE, cycles_of_hops
-from .cpu_words import depth_of, operations_of
+from .cpu_words import Words, depth_of, operations_of
 from .loops import Loop, LoopStep, executed
 from .plan_batch import Numbers, PlanBatch
 
@@ -74,9 +72,7 @@ def _plus(total: Numbers, more: Numbers, times: Numbers) -> Numbers:
     return total if type(more) is float and more == 0.0 else total + times * more
 
 
-def step_cycles(
-    step: LoopStep, loop: Loop, at: PlanBatch, limits: Limits, width: int, words: Mapping[Operation, Numbers]
-) -> StepCycles:
+def step_cycles(step: LoopStep, loop: Loop, at: PlanBatch, limits: Limits, width: int, words: Words) -> StepCycles:
     """Of a step once. `words`: see `words_of`."""
     touch, choices = step.touch, at.choices
     arithmetic: Numbers = 0.0

@@ -2,60 +2,133 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
-from ..analysis.words import narrow_loads
-from ..dialect import DotOp, axes_of, element_of
-from ..dot_units import unit_for
+from ..analysis.words import NarrowDot, narrow_dot, narrow_dots_beside
+from ..dialect import DotOp, axes_of
+from ..dialect.words import MATRIX_SIDE
+from ..dot_units import MATRIX_REGISTERS, OnUnit, units_for
 from ..limits import Limits
+from .core_rates import cpu_rates
 from .loops import Axes, LiveTile, Loop, LoopStep
 from .plan_batch import Numbers, PlanBatch
 
-NO_WORDS: Mapping[Operation, Numbers] = {}
+MATRIX_LATENCY = 13.0
+"""Multiply-adds that take as long, one after another, as a matrix unit's product: 52 cycles, and 4 each, as of AMX."""
 
 
-def words_of(loop: Loop, at: PlanBatch, limits: Limits) -> Mapping[Operation, Numbers]:
-    """The operations of a loop that take words under the plans: dots, their loads and extensions; with the elements of
-    a word in each plan, 1 where its chunks are not whole words. As `apply_plan/words.py` decides it."""
+@dataclass(frozen=True)
+class Words:
+    """What a loop does on words.
+
+    `depths`: the elements that one element of an operation's registers holds. `chains`: the links that each contracted
+    element adds to the chain of a dot's sums. `operations`: of a dot for each element, or the part of an extension's
+    that is left. `held`: where a matrix unit holds the tiles of these axes, which then take no vector registers.
+    """
+
+    depths: dict[Operation, Numbers] = field(default_factory=dict)
+    chains: dict[Operation, Numbers] = field(default_factory=dict)
+    operations: dict[Operation, Numbers] = field(default_factory=dict)
+    held: dict[Axes, Numbers] = field(default_factory=dict)
+
+
+NO_WORDS = Words()
+
+
+def words_of(loop: Loop, at: PlanBatch, limits: Limits) -> Words:
+    """What a loop does on words under the plans: dots, their loads and extensions. A depth is 1 in plans whose chunks
+    suit no unit. As `apply_plan/words.py` decides it."""
     choices = at.choices
     if not limits.dot_units or not choices.packs or choices.lanes is None or choices.online:
         return NO_WORDS
-    found: dict[Operation, Numbers] = {}
+    found = Words()
     packed = {step.origin for step in loop.steps if step.touch is not None and step.touch.place in choices.packs}
     for step in loop.steps:
-        loads = narrow_loads(step.origin) if step.is_dot else None
-        if loads is None or not isinstance(step.origin, DotOp):
-            continue
-        axis, unit = step.origin.axis.data, unit_for(limits.dot_units, element_of(loads[0].result))
-        along = [choices.lanes in axes_of(load.result) for load in loads]
-        if unit is None or sum(along) != 1 or choices.lanes == axis or not packed.issuperset(loads):
-            continue
-        depth = np.where(np.mod(at.size(axis), unit.depth) == 0, float(unit.depth), 1.0)
-        extensions = [side.owner for side in (step.origin.left, step.origin.right)]
-        found |= {op: depth for op in (step.origin, *loads, *extensions) if isinstance(op, Operation)}
+        narrow = narrow_dot(step.origin) if step.is_dot else None
+        if narrow is not None and isinstance(step.origin, DotOp) and packed.issuperset(narrow.loads):
+            _add(found, step.origin, narrow, at, limits)
     return found
 
 
-def depth_of(step: LoopStep, words: Mapping[Operation, Numbers]) -> Numbers:
+def _add(found: Words, dot: DotOp, narrow: NarrowDot, at: PlanBatch, limits: Limits) -> None:
+    """Add what the plans do of a dot on words."""
+    axis, lanes = dot.axis.data, at.choices.lanes
+    along = [lanes in axes_of(load.result) for load in narrow.loads]
+    if sum(along) != 1 or lanes == axis:
+        return
+    number = along.index(True)
+    first, second = narrow.loads[number], narrow.loads[1 - number]
+    ways = units_for(limits.dot_units, narrow.elements[number], narrow.elements[1 - number])
+    if not ways:
+        return
+    plain: Numbers = 1.0  # elements of a word
+    blocks: Numbers = 1.0  # words of a row that a matrix unit takes at once
+    for on in reversed(ways):
+        suits = _suits(dot, on, second.result, at)
+        plain = np.where(suits, float(on.unit.depth), plain)
+        blocks = np.where(suits, float(MATRIX_SIDE if on.unit.is_matrix else 1), blocks)
+    on_matrix = blocks > 1
+    vectors = cpu_rates(limits).vectors
+    for load, side in ((first, 1.0), (second, blocks)):
+        extension = next(iter(load.result.uses)).operation
+        found.depths.update({load: plain * side, extension: plain * side})
+        found.operations[extension] = np.where(plain > 1, 0.0, 1.0)
+    found.depths[dot] = plain * blocks
+    found.chains[dot] = np.where(on_matrix, MATRIX_LATENCY / blocks, 1.0) / plain
+    found.operations[dot] = np.where(on_matrix, vectors / blocks, 1.0) / plain
+    for value in (first.result, second.result, dot.result):
+        held = found.held.get(axes_of(value), False)
+        found.held[axes_of(value)] = np.logical_or(held, on_matrix)
+
+
+def _suits(dot: DotOp, on: OnUnit, second: SSAValue, at: PlanBatch) -> Numbers:
+    """In which plans a unit can take a dot."""
+    size = at.size(dot.axis.data)
+    if not on.unit.is_matrix:
+        return np.mod(size, on.unit.depth) == 0
+    rows = np.ceil(at.tile(axis for axis in axes_of(second) if axis != dot.axis.data) / MATRIX_SIDE)
+    columns = np.ceil(at.size(at.choices.lanes or "") / MATRIX_SIDE)
+    registers = narrow_dots_beside(dot) * rows * columns + rows + columns
+    return (size == on.unit.chunk) & (registers <= MATRIX_REGISTERS)
+
+
+def depth_of(step: LoopStep, words: Words) -> Numbers:
     """Elements that one element of a step's registers holds."""
-    return 1.0 if step.origin is None else words.get(step.origin, 1.0)
+    return 1.0 if step.origin is None else words.depths.get(step.origin, 1.0)
 
 
-def operations_of(step: LoopStep, words: Mapping[Operation, Numbers]) -> Numbers:
+def chain_of(step: LoopStep, words: Words) -> Numbers:
+    """Links of the chain of a dot's sums for each contracted element."""
+    return 1.0 if step.origin is None else words.chains.get(step.origin, 1.0)
+
+
+def operations_of(step: LoopStep, words: Words) -> Numbers:
     """Operations for each element, in registers of words a part of one: a dot's products at once, an extension none."""
-    depth = depth_of(step, words)
+    given = None if step.origin is None else words.operations.get(step.origin)
     if step.is_dot:
-        return 1 / depth
-    return step.operations * (depth == 1) if step.origin in words else step.operations
+        return 1.0 if given is None else given
+    return step.operations if given is None or step.touch is not None else step.operations * given
 
 
-def depth_of_tile(tile: LiveTile, words: Mapping[Operation, Numbers]) -> Numbers:
-    """Elements that one element of a live tile's registers holds: one that a dot on words takes."""
-    return next((depth for op, depth in words.items() if not isinstance(op, DotOp) and _axes(op) == tile.axes), 1.0)
+def slots_of_tile(tile: LiveTile, slots: Numbers, words: Words) -> Numbers:
+    """The vector registers that a live tile takes, which would take `slots` without words."""
+    sides = ((op, depth) for op, depth in words.depths.items() if not isinstance(op, DotOp))
+    depth = next((depth for op, depth in sides if _axes(op) == tile.axes), 1.0)
+    return np.where(words.held.get(tile.axes, False), 0.0, slots / depth)
 
 
 def _axes(op: Operation) -> Axes:
     return axes_of(op.results[0])
+
+
+def on_matrices(loops: Iterator[Loop], at: PlanBatch, limits: Limits) -> Numbers:
+    """In which plans a matrix unit takes part in some of the loops."""
+    found: Numbers = False
+    for loop in loops:
+        for held in words_of(loop, at, limits).held.values():
+            found = np.logical_or(found, held)
+    return found

@@ -34,14 +34,16 @@ from ..analysis.needs.flow import axes_touched
 from ..analysis.needs.traffic import LEAST_SIDE, OPERATION_COUNTS, UNCOUNTED_OPERATIONS
 from ..analysis.schedule.find_copies import find_copies
 from ..analysis.schedule.make_schedule import make_schedule
-from ..analysis.words import narrow_loads
+from ..analysis.words import narrow_dot
 from ..dialect import AccessOp, DotOp, KernelOp, TensorArgumentType, axes_of, element_of
-from ..dot_units import unit_for
+from ..dialect.words import MATRIX_SIDE
+from ..dot_units import units_for
 from ..errors import PlanError
 from ..facts import Facts
 from ..limits import Limits
 from ..plan import Home, Plan, StructuralChoices
 from .chains import chain_cycles
+from .core_rates import cpu_rates
 from .extents import extents_of
 from .gpu import CACHE_REACHED
 from .item_widths import bytes_of, tensor_dtype, tensor_rate
@@ -182,11 +184,12 @@ def _parts(
     }
 
 
-def _on_a_unit(op: DotOp, limits: Limits) -> int:
-    """Products that a CPU's dot unit makes at once; 1 where there is none for the dot."""
-    loads = narrow_loads(op)
-    unit = None if loads is None else unit_for(limits.dot_units, element_of(loads[0].result))
-    return 1 if unit is None else unit.depth
+def _on_a_unit(op: DotOp, limits: Limits) -> float:
+    """Products that a CPU's dot unit makes in the time of one multiply-add; 1 where there is none for the dot."""
+    narrow = narrow_dot(op)
+    on = units_for(limits.dot_units, *narrow.elements) if narrow is not None and limits.dot_units else []
+    rates = [each.unit.depth * (MATRIX_SIDE / cpu_rates(limits).vectors if each.unit.is_matrix else 1) for each in on]
+    return max(rates, default=1.0)
 
 
 def _tensor_rate(op: DotOp, step: LoopStep, extents: Mapping[str, int], limits: Limits) -> float:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
-from xdsl.dialects.builtin import BFloat16Type, IntegerType, StringAttr, TensorType, f32, i32
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, IntegerType, StringAttr, TensorType, f32, i32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import AnyAttr, VarConstraint, irdl_op_definition, operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
@@ -13,20 +14,50 @@ from .assembly import listed
 from .attributes import element_of, size_text, sizes_of, tile_type
 from .compute import PureOp, verify_axis, verify_contraction
 
-KINDS = {"s8s8": (4, i32), "u8s8": (4, i32), "bf16": (2, f32)}
-"""How a dot reads its words: elements of a word, and the element type of the sum."""
+MATRIX_SIDE = 16
+"""The most rows and columns of a matrix unit's registers, and the words that it contracts at once."""
+
+
+@dataclass(frozen=True)
+class WordKind:
+    """How a dot reads its words: as elements of the `left` and of the `right` operand's, with sums of type `sum`.
+
+    `matrix`: a unit that multiplies matrices takes `MATRIX_SIDE` words of each at once.
+    """
+
+    left: str
+    right: str
+    sum: Attribute
+    matrix: bool = False
+
+    @property
+    def depth(self) -> int:
+        """Elements of a word."""
+        return 4 if self.left in ("s8", "u8") else 2
+
+
+_INTEGERS = ("s8", "u8")
+KINDS = {
+    **{f"{a}{b}": WordKind(a, b, i32) for a in _INTEGERS for b in _INTEGERS},
+    "bf16": WordKind("bf16", "bf16", f32),
+    "bf16_odd": WordKind("bf16", "bf16", f32),
+    **{f"matrix_{a}{b}": WordKind(a, b, i32, True) for a in _INTEGERS for b in _INTEGERS},
+    "matrix_bf16": WordKind("bf16", "bf16", f32, True),
+    "matrix_f16": WordKind("f16", "f16", f32, True),
+}
+"""Every kind by its name."""
 
 
 def depth_of(element: Attribute) -> int | None:
     """Elements of a word; None for elements that are not joined to words."""
-    if isinstance(element, BFloat16Type):
+    if isinstance(element, BFloat16Type | Float16Type):
         return 2
     return 4 if isinstance(element, IntegerType) and element.width.data == 8 else None
 
 
 @irdl_op_definition
 class WordsOp(PureOp):
-    """Neighbouring elements along `axis`, i8 or bf16, joined to words of 32 bits, the first in the lowest bits.
+    """Neighbouring elements along `axis`, i8, bf16 or f16, joined to words of 32 bits, the first in the lowest bits.
 
     The result has the same axes, a fourth or half as many positions along `axis`, and elements of i32.
     """
@@ -52,7 +83,7 @@ class WordsOp(PureOp):
         verify_axis(self.axis, self.tile, "the tile's")
         depth = depth_of(element_of(self.tile))
         if depth is None:
-            raise VerifyException(f"elements are {element_of(self.tile)}, expected i8 or bf16")
+            raise VerifyException(f"elements are {element_of(self.tile)}, expected i8, bf16 or f16")
         sizes = sizes_of(self.tile)
         if sizes[self.axis.data] < 0 or sizes[self.axis.data] % depth:
             raise VerifyException(
@@ -67,10 +98,16 @@ class WordsOp(PureOp):
 class WordDotOp(PureOp):
     """Products of the elements of words, summed along an axis that both have and within words, added to `sum`.
 
-    `kind` says what the words hold: `s8s8` and `u8s8` four integers each (in `left` signed or unsigned, in `right`
-    signed) with a sum of i32, exact modulo 2^32; `bf16` two bf16 each with a sum of f32. For bf16, positions are added
-    in order, the second element of a word before the first, each product rounded into the sum; operands, products and
-    sums below 2^-126 are 0. The result's axes are all the others of both.
+    `kind` says what the words hold: `s8s8`, `u8s8`, `s8u8` and `u8u8` four integers each (signed or unsigned in `left`,
+    then in `right`) with a sum of i32, exact modulo 2^32; `bf16` and `f16` two floats each with a sum of f32. The
+    result's axes are all the others of both.
+
+    For `bf16`, positions are added in order, the second element of a word before the first, each product rounded into
+    the sum. For `bf16_odd`, both products of a word are added, and that to the sum, each rounded to odd: cut off, the
+    last bit set where anything was cut off. `matrix_` before a kind means a unit that multiplies matrices: `left` has
+    its columns, `right` its rows, and both have 16 words. It adds the products of all first elements in order,
+    beginning at 0 and rounding each into their sum, does the same with the second elements, and then adds both sums,
+    rounded, and that to `sum`. In all float kinds f32 below 2^-126 are 0: operands of bf16, products and sums.
     """
 
     name = "vk.word_dot"
@@ -99,17 +136,20 @@ class WordDotOp(PureOp):
     @property
     def depth(self) -> int:
         """Elements of a word."""
-        return KINDS[self.kind.data][0]
+        return KINDS[self.kind.data].depth
 
     def verify_(self) -> None:
         if self.kind.data not in KINDS:
             raise VerifyException(f'kind "{self.kind.data}" is not one of {listed([*KINDS])}')
         if any(element_of(value) != i32 for value in (self.left, self.right)):
             raise VerifyException(f"words are i32, not {element_of(self.left)} and {element_of(self.right)}")
-        expected = KINDS[self.kind.data][1]
+        kind = KINDS[self.kind.data]
+        expected = kind.sum
         if element_of(self.sum) != expected:
             raise VerifyException(f"the sum has elements of {element_of(self.sum)}, expected {expected}")
         verify_contraction(self.left, self.right, self.sum, self.axis)
+        if kind.matrix and sizes_of(self.left)[self.axis.data] != MATRIX_SIDE:
+            raise VerifyException(f"a matrix unit takes {MATRIX_SIDE} words along {self.axis.data}")
 
 
-__all__ = ["KINDS", "WordDotOp", "WordsOp", "depth_of"]
+__all__ = ["KINDS", "MATRIX_SIDE", "WordDotOp", "WordKind", "WordsOp", "depth_of"]

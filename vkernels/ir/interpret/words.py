@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
-from xdsl.dialects.builtin import bf16
+from xdsl.dialects.builtin import bf16, f16, i32
 from xdsl.ir import Operation, SSAValue
 
 from ..dialect import WordDotOp, WordsOp, axes_of, element_of
@@ -12,12 +14,8 @@ from .numbers import Array, from_storage, round_sum, to_storage
 from .state import Handler, TileInterpreter, align
 
 LEAST_NORMAL = np.float32(2.0**-126)
-_ELEMENTS: dict[str, tuple[type[np.generic], type[np.generic]]] = {
-    "s8s8": (np.int8, np.int8),
-    "u8s8": (np.uint8, np.int8),
-    "bf16": (np.uint16, np.uint16),
-}
-"""The elements of both operands' words."""
+_ELEMENTS: dict[str, type[np.generic]] = {"s8": np.int8, "u8": np.uint8, "bf16": np.uint16, "f16": np.float16}
+"""The elements of words as they are stored."""
 
 
 def _words(_: TileInterpreter, op: WordsOp, tile: Array) -> Array:
@@ -29,20 +27,59 @@ def _words(_: TileInterpreter, op: WordsOp, tile: Array) -> Array:
 
 def _word_dot(_: TileInterpreter, op: WordDotOp, left: Array, right: Array, total: Array) -> Array:
     axes = tuple(dict.fromkeys((*axes_of(op.sum), op.axis.data)))
-    is_float, depth = op.kind.data == "bf16", KINDS[op.kind.data][0]
+    kind = KINDS[op.kind.data]
     sides = [_last(op.left, left, axes), _last(op.right, right, axes)]
-    kinds = _ELEMENTS[op.kind.data]
-    one, other = (_elements(side, kind) for side, kind in zip(sides, kinds, strict=True))
-    if not is_float:
+    one, other = (_elements(side, _ELEMENTS[e]) for side, e in zip(sides, (kind.left, kind.right), strict=True))
+    if kind.sum == i32:
         products = (one.astype(np.int32) * other.astype(np.int32)).sum(axis=-1, dtype=np.int64)
         return np.asarray((np.asarray(total, np.int64) + products).astype(np.int32))
-    one, other = np.broadcast_arrays(*(_flushed(from_storage(side, bf16)) for side in (one, other)))
-    result = _flushed(np.broadcast_to(total, one.shape[:-1]).astype(np.float32))
-    order = [word + n for word in range(0, one.shape[-1], depth) for n in reversed(range(depth))]
+    element = bf16 if kind.left == "bf16" else f16
+    one, other = np.broadcast_arrays(*(_flushed(from_storage(side, element)) for side in (one, other)))
+    start = _flushed(np.broadcast_to(total, one.shape[:-1]).astype(np.float32))
+    if op.kind.data == "bf16_odd":
+        return _added_to_odd(start, one, other)
+    if not kind.matrix:
+        order = [word + n for word in range(0, one.shape[-1], kind.depth) for n in reversed(range(kind.depth))]
+        return _added(start, one, other, order)
+    nothing = np.zeros_like(start)
+    first, second = (_added(nothing, one, other, range(n, one.shape[-1], kind.depth)) for n in range(kind.depth))
+    return _flushed(start + _flushed(first + second))
+
+
+def _added(total: Array, one: Array, other: Array, order: Iterable[int]) -> Array:
+    """The sum with the products at some places, each rounded into it."""
     for place in order:
         product = one[..., place].astype(np.float64) * other[..., place].astype(np.float64)
-        result = _flushed(round_sum(result, product))
-    return result
+        total = _flushed(round_sum(total, product))
+    return total
+
+
+def _added_to_odd(total: Array, one: Array, other: Array) -> Array:
+    """The sum with the products of pairs, rounded to odd throughout. Products of bf16 have at most 16 bits: only those
+    out of range are rounded."""
+    exact = one.astype(np.float64) * other.astype(np.float64)
+    products = to_odd(exact, np.zeros_like(exact))
+    for place in range(0, one.shape[-1], 2):
+        both = to_odd(products[..., place].astype(np.float64), products[..., place + 1].astype(np.float64))
+        total = to_odd(total.astype(np.float64), both.astype(np.float64))
+    return total
+
+
+def to_odd(one: Array, other: Array) -> Array:
+    """The sum of numbers of f32 in f64, or a product and 0, as f32: cut off, the last bit set where anything was cut
+    off; 0 below the least normal number, infinity beyond the greatest."""
+    with np.errstate(all="ignore"):
+        total = one + other
+        part = total - one
+        error = (one - (total - part)) + (other - part)
+        bits = total.view(np.int64)
+        sign, size = bits & np.int64(-(2**63)), bits & np.int64(2**63 - 1)
+        size = size - ((error != 0) & ((error < 0) != (bits < 0)))  # toward 0
+        sticky = ((size & (2**29 - 1)) != 0) | (error != 0)
+        narrow = (size >> 29) - ((1023 - 127) << 23) | sticky
+        narrow = np.where(size >> 52 < 1023 - 126, 0, np.where(size >> 52 > 1023 + 127, 0x7F800000, narrow))
+        result = (narrow | (sign >> 32 & 0x80000000)).astype(np.uint32).view(np.float32)
+        return np.where(np.isfinite(total), result, total.astype(np.float32))
 
 
 def _last(value: SSAValue, array: Array, axes: tuple[str, ...]) -> Array:

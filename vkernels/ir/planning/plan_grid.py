@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,10 +11,13 @@ from typing import Any
 import numpy as np
 
 from ..analysis.ahead import loads_ahead
+from ..analysis.words import narrow_dot
 from ..cost_model.atomics import AT_ONCE
 from ..cost_model.item_widths import bytes_of
 from ..cost_model.plan_batch import BatchTerms, PlanBatch
-from ..dialect import TensorArgumentType
+from ..dialect import DotOp, TensorArgumentType, axes_of
+from ..dialect.words import MATRIX_SIDE
+from ..dot_units import DOT_UNITS
 from .bounds import TIMES_CORES, most_shares, power_above
 from .space import MAX_GPU_SIZE, PlanSearchSpace, StructuralChoices
 
@@ -108,7 +112,7 @@ class _SizesToTry:
                 return sorted({*(min(size, extent) for size in sizes), *self._padded(extent)})
             return [size for size in sizes if size < extent] or [1]
         chunked = axis in self.space.wholes
-        down = UNROLLED_SIZES[:2] if self.space.lean else UNROLLED_SIZES
+        down = UNROLLED_SIZES[:2] if self.space.lean else (*UNROLLED_SIZES, *self._for_matrices.get(axis, ()))
         return sorted({min(n, extent) for n in down if not (chunked and n >= extent)} or {1})
 
     def _padded(self, extent: int) -> list[int]:
@@ -136,6 +140,19 @@ class _SizesToTry:
             return [n for n in sizes if n <= MINOR_SIDE_SIZE]
         least = min(16, most) if axis in self._in_dots else 1
         return [n for n in sizes if n >= least] or sizes[-1:]
+
+    @cached_property
+    def _for_matrices(self) -> Mapping[str, tuple[int, ...]]:
+        """Sizes of axes that a matrix unit takes beside those of others: its depth, and two blocks of rows."""
+        units = [unit for name in self.space.limits.dot_units if (unit := DOT_UNITS[name]).is_matrix]
+        found: dict[str, tuple[int, ...]] = {}
+        for op in self.space.kernel.walk() if units else ():
+            narrow = narrow_dot(op)
+            taken = [unit.chunk for unit in units if narrow is not None and unit.takes(narrow.elements[0])]
+            if taken and isinstance(op, DotOp):
+                found |= dict.fromkeys(axes_of(op.result), (2 * MATRIX_SIDE,))
+                found[op.axis.data] = tuple(taken)
+        return found
 
     @cached_property
     def _apart(self) -> frozenset[str]:

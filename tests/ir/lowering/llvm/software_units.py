@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import re
 
+from vkernels.ir.dialect.words import KINDS
 from vkernels.ir.lowering.llvm.words import UNIT, unit_name
+
+from .software_matrices import software_matrix_functions
 
 
 def software_units(llvm_ir: str) -> str:
     """A module of the unit functions that LLVM IR calls."""
     found = {(kind, int(lanes)) for kind, lanes in re.findall(rf"@{UNIT}_(\w+?)_(\d+)\b", llvm_ir)}
-    return "\n".join((_bf16 if kind == "bf16" else _integers)(kind, lanes) for kind, lanes in sorted(found))
+    make = {"bf16": _bf16, "bf16_odd": _bf16_odd}
+    functions = [make.get(kind, _integers)(kind, lanes) for kind, lanes in sorted(found)]
+    return "\n".join(dict.fromkeys([*functions, *software_matrix_functions(llvm_ir)]))
 
 
 def _splat(element: str, lanes: int, value: str) -> str:
@@ -19,7 +24,7 @@ def _splat(element: str, lanes: int, value: str) -> str:
 
 def _integers(kind: str, lanes: int) -> str:
     words = f"<{lanes} x i32>"
-    shift = "lshr" if kind == "u8s8" else "ashr"
+    shift, other = ("lshr" if side == "u8" else "ashr" for side in (KINDS[kind].left, KINDS[kind].right))
     lines, total = [], "%sums"
     for n in range(4):
         up, down = _splat("i32", lanes, str(24 - 8 * n)), _splat("i32", lanes, "24")
@@ -27,7 +32,7 @@ def _integers(kind: str, lanes: int) -> str:
             f"%a{n} = shl {words} %left, {up}",
             f"%b{n} = {shift} {words} %a{n}, {down}",
             f"%c{n} = shl {words} %right, {up}",
-            f"%d{n} = ashr {words} %c{n}, {down}",
+            f"%d{n} = {other} {words} %c{n}, {down}",
             f"%e{n} = mul {words} %b{n}, %d{n}",
             f"%sum{n} = add {words} {total}, %e{n}",
         ]
@@ -57,6 +62,94 @@ def _bf16(kind: str, lanes: int) -> str:
         ("fma", f"{floats}, {floats}, {floats}"), ("fabs", floats), ("copysign", f"{floats}, {floats}"),
     )]  # fmt: skip
     return "\n".join((*declared, _function(kind, lanes, floats, lines, "%end")))
+
+
+def _bf16_odd(kind: str, lanes: int) -> str:
+    """Lane by lane: both products exactly, in f64, then their sum and that with the sum so far, rounded to odd."""
+    words, floats = f"<{lanes} x i32>", f"<{lanes} x float>"
+    lines, result = [], "%sums"
+    for lane in range(lanes):
+        for name, source in (("l", "%left"), ("r", "%right")):
+            lines += [
+                f"%{name}{lane} = extractelement {words} {source}, i32 {lane}",
+                f"%{name}{lane}low = shl i32 %{name}{lane}, 16",
+                f"%{name}{lane}high = and i32 %{name}{lane}, -65536",
+            ]
+            for part in ("low", "high"):
+                lines += [
+                    f"%{name}{lane}{part}f = bitcast i32 %{name}{lane}{part} to float",
+                    f"%{name}{lane}{part}z = call float @soft_zero(float %{name}{lane}{part}f)",
+                    f"%{name}{lane}{part}d = fpext float %{name}{lane}{part}z to double",
+                ]
+        for part in ("low", "high"):
+            lines += [
+                f"%p{lane}{part}d = fmul double %l{lane}{part}d, %r{lane}{part}d",
+                f"%p{lane}{part} = call float @soft_odd(double %p{lane}{part}d, double 0.0)",
+                f"%p{lane}{part}w = fpext float %p{lane}{part} to double",
+            ]
+        lines += [
+            f"%both{lane} = call float @soft_odd(double %p{lane}lowd2, double %p{lane}highd2)".replace("d2", "w"),
+            f"%both{lane}d = fpext float %both{lane} to double",
+            f"%sum{lane} = extractelement {floats} %sums, i32 {lane}",
+            f"%sum{lane}z = call float @soft_zero(float %sum{lane})",
+            f"%sum{lane}d = fpext float %sum{lane}z to double",
+            f"%new{lane} = call float @soft_odd(double %sum{lane}d, double %both{lane}d)",
+            f"%result{lane} = insertelement {floats} {result}, float %new{lane}, i32 {lane}",
+        ]
+        result = f"%result{lane}"
+    return _ODD + _function(kind, lanes, floats, lines, result)
+
+
+_ODD = """
+declare float @llvm.fabs.f32(float)
+declare float @llvm.copysign.f32(float, float)
+define linkonce_odr hidden float @soft_zero(float %value) {
+  %size = call float @llvm.fabs.f32(float %value)
+  %small = fcmp olt float %size, 0x3810000000000000
+  %zero = call float @llvm.copysign.f32(float 0.0, float %value)
+  %result = select i1 %small, float %zero, float %value
+  ret float %result
+}
+define linkonce_odr hidden float @soft_odd(double %one, double %other) noinline {
+  %total = fadd double %one, %other
+  %part = fsub double %total, %one
+  %rest = fsub double %total, %part
+  %error_one = fsub double %one, %rest
+  %error_other = fsub double %other, %part
+  %error = fadd double %error_one, %error_other
+  %bits = bitcast double %total to i64
+  %size = and i64 %bits, 9223372036854775807
+  %is_off = fcmp one double %error, 0.0
+  %below = fcmp olt double %error, 0.0
+  %negative = icmp slt i64 %bits, 0
+  %apart = xor i1 %below, %negative
+  %too_large = and i1 %is_off, %apart
+  %less = zext i1 %too_large to i64
+  %cut = sub i64 %size, %less
+  %low = and i64 %cut, 536870911
+  %has_low = icmp ne i64 %low, 0
+  %inexact = or i1 %has_low, %is_off
+  %sticky = zext i1 %inexact to i64
+  %shifted = lshr i64 %cut, 29
+  %biased = sub i64 %shifted, 7516192768
+  %odd = or i64 %biased, %sticky
+  %exponent = lshr i64 %cut, 52
+  %is_small = icmp ult i64 %exponent, 897
+  %is_large = icmp ugt i64 %exponent, 1150
+  %flushed = select i1 %is_small, i64 0, i64 %odd
+  %narrow = select i1 %is_large, i64 2139095040, i64 %flushed
+  %signs = lshr i64 %bits, 32
+  %sign = and i64 %signs, 2147483648
+  %signed = or i64 %narrow, %sign
+  %single = trunc i64 %signed to i32
+  %finite = bitcast i32 %single to float
+  %plain = fptrunc double %total to float
+  %difference = fsub double %total, %total
+  %is_finite = fcmp oeq double %difference, 0.0
+  %result = select i1 %is_finite, float %finite, float %plain
+  ret float %result
+}
+"""
 
 
 def _flush(result: str, value: str, lanes: int) -> list[str]:

@@ -47,6 +47,8 @@ def as_floats(bits: np.ndarray) -> np.ndarray:
 
 
 SHAPES = [(6, 32, 64), (7, 37, 61), (1, 1, 1), (3, 90, 200), (13, 5, 2), (2, 3, 0)]
+CASES = [(shape, (n % 2 > 0, n % 3 > 1)) for n, shape in enumerate([*SHAPES, (5, 33, 12), (9, 48, 7)])]
+"""Rows, columns and depth, and whether each operand's rows are its columns in memory."""
 PLANS = [
     Plan({"i": 4, "j": 32}, {"k": 4}, packs=("a", "b"), lanes="j", order=("j", "i")),
     Plan({"i": 3, "j": 21}, {"k": 8}, packs=("a", "b"), lanes="j", order=("i", "j")),
@@ -56,23 +58,44 @@ PLANS = [
 ]
 
 
-@pytest.mark.sample(12)
-@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.sample(16)
+@pytest.mark.parametrize(("shape", "turned"), CASES)
 @pytest.mark.parametrize("plan", PLANS)
-@pytest.mark.parametrize(("unit", "register_bytes"), [("vnni", 64), ("vnni", 32), ("vnni-int8", 32)])
+@pytest.mark.parametrize(
+    ("units", "register_bytes", "signs"),
+    [
+        (("vnni",), 64, "ss"),
+        (("vnni",), 64, "uu"),
+        (("vnni",), 32, "su"),
+        (("vnni", "vnni-int8"), 32, "us"),
+        (("vnni-int8",), 32, "ss"),
+        (("neon-dotprod",), 16, "us"),
+        (("neon-dotprod", "neon-i8mm"), 16, "su"),
+    ],
+)
 def test_int8_is_exact(
-    plan: Plan, shape: tuple[int, int, int], turned: tuple[bool, bool], unit: str, register_bytes: int
+    plan: Plan,
+    shape: tuple[int, int, int],
+    turned: tuple[bool, bool],
+    units: tuple[str, ...],
+    register_bytes: int,
+    signs: str,
 ) -> None:
     m, n, k = shape
     a, b = operand((m, k), "i8", turned[0], 1), operand((k, n), "i8", turned[1], 2)
     out = guarded(np.full((m, n), -7, np.int32))
     facts = Facts(strides={"a": _strides(turned[0]), "b": _strides(turned[1]), "out": (-1, 1)}, distinct=True)
-    code, mapped = compiled(matmul_text("i8", "i32"), plan, facts, (unit,), register_bytes)
+    code, mapped = compiled(matmul_text("i8", "i32", signs), plan, facts, units, register_bytes)
     assert "vk.word_dot" in mapped
     assert "vk.dot " not in mapped
     Call(code, [a, b, out], {"M": m, "N": n, "K": k}).run()
-    np.testing.assert_array_equal(out, a.astype(np.int32) @ b.astype(np.int32))
+    np.testing.assert_array_equal(out, product(a, b, signs))
+
+
+def product(a: np.ndarray, b: np.ndarray, signs: str) -> np.ndarray:
+    """The product of bytes of these signs."""
+    one, other = (x.view(np.int8 if sign == "s" else np.uint8) for x, sign in zip((a, b), signs, strict=True))
+    return one.astype(np.int32) @ other.astype(np.int32)
 
 
 def _strides(turned: bool) -> tuple[int, int]:
@@ -90,18 +113,17 @@ def test_int8_wraps_as_the_sum_of_products_does() -> None:
 
 
 @pytest.mark.sample(8)
-@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True)])
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("shape", "turned"), CASES)
 @pytest.mark.parametrize("plan", PLANS)
-@pytest.mark.parametrize("register_bytes", [64, 32])
+@pytest.mark.parametrize(("unit", "register_bytes"), [("avx512-bf16", 64), ("avx512-bf16", 32), ("neon-bf16", 16)])
 def test_bf16_is_within_the_bound_and_as_interpreted(
-    plan: Plan, shape: tuple[int, int, int], turned: tuple[bool, bool], register_bytes: int
+    plan: Plan, shape: tuple[int, int, int], turned: tuple[bool, bool], unit: str, register_bytes: int
 ) -> None:
     m, n, k = shape
     a, b = operand((m, k), "bf16", turned[0], 1), operand((k, n), "bf16", turned[1], 2)
     out, seen = guarded(np.full((m, n), np.nan, np.float32)), np.full((m, n), np.nan, np.float32)
     facts = Facts(strides={"a": _strides(turned[0]), "b": _strides(turned[1]), "out": (-1, 1)}, distinct=True)
-    code, mapped = compiled(matmul_text("bf16", "f32"), plan, facts, ("avx512-bf16",), register_bytes)
+    code, mapped = compiled(matmul_text("bf16", "f32"), plan, facts, (unit,), register_bytes)
     assert "vk.word_dot" in mapped
     Call(code, [a, b, out], {"M": m, "N": n, "K": k}).run()
     exact = as_floats(a).astype(np.float64) @ as_floats(b).astype(np.float64)
@@ -122,6 +144,20 @@ def test_bf16_below_the_least_normal_number_is_zero() -> None:
     interpret(parse_module(mapped), {"a": a, "b": b, "out": seen})
     np.testing.assert_array_equal(out, [[1, 0]])
     np.testing.assert_array_equal(out, seen)
+
+
+def test_equal_numbers_that_are_rounded_to_odd_stay_within_the_bound() -> None:
+    """Each addition errs the same way, as much as it can: of 1 and 1 + 2^-7, squared and not."""
+    k = 4096
+    a = guarded(np.full((2, k), 0x3F81, np.uint16))
+    b = guarded(np.stack([np.full(k, 0x3F81, np.uint16), np.full(k, 0x3F80, np.uint16)], axis=1))
+    out = guarded(np.full((2, 2), np.nan, np.float32))
+    plan = Plan({"i": 2, "j": 4}, {"k": 4}, packs=("a", "b"), lanes="j")
+    facts = Facts({"M": 2, "N": 2, "K": k}, distinct=True)
+    code, _ = compiled(matmul_text("bf16", "f32"), plan, facts, ("neon-bf16",), 16)
+    Call(code, [a, b, out], {"M": 2, "N": 2, "K": k}).run()
+    exact = as_floats(a).astype(np.float64) @ as_floats(b).astype(np.float64)
+    assert (np.abs(out - exact) <= (16 + 4 * np.log2(k)) * 2.0**-24 * exact).all()
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 6])

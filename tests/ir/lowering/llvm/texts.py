@@ -41,9 +41,10 @@ vk.mapped @test({", ".join(parameters)}, %out: !vk.tensor<[N], {result}>) {lanes
 """
 
 
-def matmul_text(element: str, total: str) -> str:
-    """A product of matrices as written, of operands that are extended to the type of the sum."""
-    extend, zero = ("arith.extsi", "0") if element == "i8" else ("arith.extf", "0.0")
+def matmul_text(element: str, total: str, signs: str = "ss") -> str:
+    """A product of matrices as written, of operands that are extended to the type of the sum: `signs` of both."""
+    zero = "0" if element == "i8" else "0.0"
+    extend, other = (f"arith.ext{sign}i" if element == "i8" else "arith.extf" for sign in signs)
 
     def tile(of: str, axes: str) -> str:
         return f"tensor<?x?x{of}, #vk.axes<{axes}>>"
@@ -61,7 +62,7 @@ vk.kernel @matmul({inputs}, %out: !vk.tensor<[M, N], {total}>) {{
   %x = vk.load %a[i, k] : !vk.tensor<[M, K], {element}> -> {tile(element, "i, k")}
   %y = vk.load %b[k, j] : !vk.tensor<[K, N], {element}> -> {tile(element, "k, j")}
   %xw = {extend} %x : {tile(element, "i, k")} to {tile(total, "i, k")}
-  %yw = {extend} %y : {tile(element, "k, j")} to {tile(total, "k, j")}
+  %yw = {other} %y : {tile(element, "k, j")} to {tile(total, "k, j")}
   %zero = arith.constant {zero} : {total}
   %init = vk.broadcast %zero : {total} -> {tile(total, "i, j")}
   %p = vk.dot %xw, %yw, %init along k precision ieee : {tiles}

@@ -9,12 +9,13 @@ from typing import overload
 from xdsl.dialects.builtin import AnyFloat, f32, i1
 from xdsl.ir import Attribute, SSAValue
 
-from ...dialect import AccessOp, DotOp, ReloadOp, ScatterOp, SpillOp, StoreOp, WordDotOp, axes_of, element_of
+from ...dialect import AccessOp, DotOp, LoadOp, ReloadOp, ScatterOp, SpillOp, StoreOp, WordDotOp, axes_of, element_of
 from ..common import is_half, unsupported
 from .addresses import Address, AddressedAccess
 from .apart import load_apart, store_apart
 from .elementwise import extend, extremum, truncate
 from .emit import LlvmEmitter, vector
+from .matrix import is_for_matrices
 from .state import AddressedMemory, LlvmState
 from .tiles import RegisterTile, element_bytes, memory_element
 
@@ -129,6 +130,9 @@ def _combine_half(emit: LlvmEmitter, pointer: str, value: str, kind: str, elemen
 
 def lower_load(state: LlvmState, operation: AccessOp) -> None:
     access = AddressedAccess(state, operation)
+    if isinstance(operation, LoadOp) and is_for_matrices(operation):
+        state.for_matrices[operation.result] = access
+        return
     element = memory_element(element_of(operation.tile), operation)
     if _is_for_dots(state, operation):
         late = LateNames([partial(load, access, place, element) for place in access.places()])

@@ -97,7 +97,7 @@ class AddressedAccess:
 
     def _known_step(self, axis: str) -> int:
         """Elements that one position along an axis moves; 0 where it is not known while compiling."""
-        step = self.emit.known(self._step(axis))
+        step = self.emit.known(self.step(axis))
         return step if isinstance(step, int) else 0
 
     def _dimension(self, number: int) -> _Dimension:
@@ -116,7 +116,7 @@ class AddressedAccess:
         numbers = () if known is None else known.numbers
         return _Dimension(dict(terms), scalar, tile, stride, self.memory.sizes[number], is_guarded, numbers)
 
-    def _step(self, axis: str | None) -> Number:
+    def step(self, axis: str | None) -> Number:
         """Elements that one position along an axis moves, index tiles aside."""
         step: Number = 0
         for dimension in self.dimensions:
@@ -128,7 +128,7 @@ class AddressedAccess:
         """The first element of a row, index tiles that vary along the lanes aside."""
         pointer = self.start
         for axis, position in positions.items():
-            pointer = self.emit.offset(pointer, self.emit.multiply(position, self._step(axis)), self.memory.element)
+            pointer = self.emit.offset(pointer, self.emit.multiply(position, self.step(axis)), self.memory.element)
         for dimension in self.dimensions:
             if dimension.tile is not None and not dimension.tile.layout.has_lanes:
                 index = _wide(self.emit, dimension.tile, positions)
@@ -138,7 +138,7 @@ class AddressedAccess:
     def _lanes(self, row: str, register: Register) -> tuple[str, Number | None, tuple[int, ...]]:
         """The pointer, step and distances of an `Address`, from the pointer of its row."""
         width = register.width
-        step = self._step(self.layout.lanes) if self.layout.has_lanes else 0
+        step = self.step(self.layout.lanes) if self.layout.has_lanes else 0
         pointer = self.emit.offset(row, self.emit.multiply(register.start, step), self.memory.element)
         scattered = [d for d in self.dimensions if d.tile is not None and d.tile.layout.has_lanes]
         apart = self._apart(register)

@@ -11,6 +11,7 @@ from xdsl.ir import SSAValue
 
 from ...dialect import BroadcastOp, BufferOp, DotOp, GatherOp, LoadOp, MemoryType, ScratchOp, WordDotOp, axes_of
 from ..common import terminator_of
+from .matrix import MatrixDot, held_sums, set_shape, shape_of
 from .state import LlvmState
 
 MOST_MASKS = 64
@@ -59,10 +60,13 @@ def _is_for_all_lanes(state: LlvmState, value: SSAValue) -> bool:
 
 
 def _lower_for(state: LlvmState, operation: ForOp) -> None:
+    """A loop; sums that a matrix unit holds meanwhile are not carried by it."""
     emit = state.emit
     block = operation.body.block
-    initial = state.names_of(operation.iter_args)
-    types = state.types_of(operation.iter_args)
+    held = _begin_held(state, operation)
+    kept = [number for number in range(len(operation.iter_args)) if number not in held]
+    first = [operation.iter_args[number] for number in kept]
+    initial, types = state.names_of(first), state.types_of(first)
     bounds = [state.scalar(value) for value in (operation.lb, operation.ub, operation.step)]
     position, arguments = emit.name(), [emit.name() for _ in initial]
     prefix, results = _results(state, len(types))
@@ -73,11 +77,29 @@ def _lower_for(state: LlvmState, operation: ForOp) -> None:
     emit.line(f"{prefix}scf.for {position} = {bounds[0]} to {bounds[1]} step {bounds[2]}{carried} : i64 {{")
     with state.region(_carries_memory(operation.results)):
         state.define(block.args[0], [position])
-        _bind(state, block.args[1:], arguments, operation.iter_args)
+        _bind(state, [block.args[1 + number] for number in kept], arguments, first)
         state.walk(block)
-        _yield(state, "scf.yield", terminator_of(block).operands)
+        yielded = terminator_of(block).operands
+        _yield(state, "scf.yield", [yielded[number] for number in kept])
     emit.line("}")
-    _bind(state, operation.results, results, operation.iter_args)
+    for number, dot in held.items():
+        dot.end(operation.results[number])
+    _bind(state, [operation.results[number] for number in kept], results, first)
+
+
+def _begin_held(state: LlvmState, loop: ForOp) -> dict[int, MatrixDot]:
+    """Take the sums that a matrix unit holds while a loop runs into the unit; the dots by carried value."""
+    found = held_sums(loop)
+    dots = {
+        number: MatrixDot(state, dot, shape_of(dot, len(found)), order) for order, (number, dot) in enumerate(found)
+    }
+    for dot in dots.values():
+        if not dot.number:
+            set_shape(state, dot.shape)
+        state.held[dot.dot] = dot
+    for number, dot in dots.items():
+        dot.begin(loop.iter_args[number])
+    return dots
 
 
 def lower_if(state: LlvmState, operation: IfOp) -> None:

@@ -91,6 +91,8 @@ def truncate(emit: LlvmEmitter, value: str, source: Attribute, result: Attribute
 
 
 def _bfloat(emit: LlvmEmitter, single: str, width: int) -> str:
+    if emit.rounds_to_bf16:
+        return emit.cast("arith.bitcast", emit.cast("arith.truncf", single, "f32", "bf16", width), "bf16", "i16", width)
     bits = emit.cast("arith.bitcast", single, "f32", "i32", width)
     high = _i32(emit, "shrui", bits, 16, width)
     even = _i32(emit, "andi", high, 1, width)

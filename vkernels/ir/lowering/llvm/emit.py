@@ -18,9 +18,12 @@ NOTHING_BYTES = 64
 
 class LlvmEmitter:
     """The body of one function. A pure operation whose text was emitted before, in a region that is still
-    open, is not emitted again; constants go to the function's entry."""
+    open, is not emitted again; constants go to the function's entry. `rounds_to_bf16`: whether the processor rounds f32
+    to bf16 exactly, to nearest, by an instruction.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, rounds_to_bf16: bool = False) -> None:
+        self.rounds_to_bf16 = rounds_to_bf16
         self._constants: list[str] = []
         self._lines: list[str] = []
         self._scopes: list[dict[str, str]] = [{}]

@@ -25,7 +25,8 @@ from .accesses import lower_load, lower_reload, lower_spill, lower_store
 from .constants import lower_below, lower_broadcast, lower_constant, lower_position
 from .control import lower_for, lower_if, lower_while
 from .elementwise import LLVM_CASTS, LLVM_ELEMENTWISE, lower_scale
-from .emit import NOTHING, NOTHING_BYTES, Number
+from .emit import NOTHING, NOTHING_BYTES, LlvmEmitter, Number
+from .matrix import declared_matrix_functions, launch_shape, matrix_call, set_shape, uses_matrices
 from .reductions import lower_dot, lower_reduction, lower_scan
 from .state import WORKSPACE_ALIGNMENT, AddressedMemory, LlvmState
 from .tiles import Lanes, element_bytes, memory_element, natural_width, scratch_bytes
@@ -50,13 +51,15 @@ class LlvmModule:
     workspace: int
 
 
-def lower_to_llvm(mapped: MappedOp, register_bytes: int = 32) -> LlvmModule:
+def lower_to_llvm(mapped: MappedOp, register_bytes: int = 32, rounds_to_bf16: bool = False) -> LlvmModule:
     """Native functions of a mapped kernel, as MLIR text, for vector registers of `register_bytes` bytes.
+
+    `rounds_to_bf16`: whether the processor rounds f32 to bf16 exactly, to nearest, by an instruction.
 
     Raises `UnsupportedError` for an operation or element type that has no native form.
     """
     name = mapped.sym_name.data
-    slots = Slots(mapped)
+    slots = Slots(mapped, rounds_to_bf16)
     axis = None if mapped.lanes is None else mapped.lanes.data
     lanes = Lanes(axis, natural_width(mapped, axis, register_bytes))
     names = tuple(f"{name}_launch_{number}" for number in range(len(launches_of(mapped))))
@@ -66,7 +69,8 @@ def lower_to_llvm(mapped: MappedOp, register_bytes: int = 32) -> LlvmModule:
         words = NOTHING_BYTES // 8
         zeros = f"(dense<0> : tensor<{words}xi64>) {{alignment = {NOTHING_BYTES} : i64}} : !llvm.array<{words} x i64>"
         functions.insert(0, f"llvm.mlir.global internal constant @{NOTHING}{zeros}")
-    functions = [*declared_units("\n".join(functions)), *functions]
+    text = "\n".join(functions)
+    functions = [*declared_units(text), *declared_matrix_functions(text), *functions]
     return LlvmModule(
         name, "module {\n" + "\n".join(functions) + "\n}\n", len(slots.types), slots.sizes, len(slots.buffers),
         f"{name}_prepare", names, max((workspace for _, workspace in lowered), default=0),
@@ -74,9 +78,13 @@ def lower_to_llvm(mapped: MappedOp, register_bytes: int = 32) -> LlvmModule:
 
 
 class Slots:
-    """The argument slots of a mapped kernel: the type in each, and which of them holds what."""
+    """The argument slots of a mapped kernel: the type in each, and which of them holds what.
 
-    def __init__(self, mapped: MappedOp):
+    `rounds_to_bf16`: of the processor, see `lower_to_llvm`.
+    """
+
+    def __init__(self, mapped: MappedOp, rounds_to_bf16: bool = False):
+        self.rounds_to_bf16 = rounds_to_bf16
         self.facts = Facts.from_attribute(mapped.facts)
         self.types: list[str] = []
         self.noalias: set[int] = set()
@@ -130,7 +138,7 @@ class Slots:
 
 def _new_state(mapped: MappedOp, slots: Slots, lanes: Lanes) -> LlvmState:
     """A function's state after the top level's arithmetic on sizes, which every function repeats."""
-    state = LlvmState(mapped, lanes, slots.numbers(), _HANDLERS)
+    state = LlvmState(mapped, lanes, slots.numbers(), _HANDLERS, LlvmEmitter(slots.rounds_to_bf16))
     slots.bind(state)
     for operation in mapped.body.block.ops:
         if isinstance(operation, BufferOp):
@@ -201,12 +209,18 @@ def _launch(mapped: MappedOp, slots: Slots, lanes: Lanes, launch: LaunchOp, name
     """
     state = _new_state(mapped, slots, lanes)
     emit = state.emit
+    on_matrices = uses_matrices(launch)
+    if (shape := launch_shape(launch)) is not None:
+        set_shape(state, shape)
+        state.matrix_shape = shape
     program = emit.name()
     emit.line(f"scf.for {program} = %begin to %end step {emit.number(1)} : i64 {{")
     with state.region():
         _coordinates(state, launch, program)
         state.walk(launch.body.block)
     emit.line("}")
+    if on_matrices:
+        matrix_call(state, "release")
     if any("streaming" in op.properties for op in launch.body.walk()):
         emit.line("llvm.fence seq_cst")  # stores past the caches are not ordered by themselves
     emit.line("llvm.return")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -12,6 +13,10 @@ from ...dialect import MappedOp, MemoryType, element_of
 from ..common import TERMINATORS, Handler, ProgramSpace, lower_operation
 from .emit import LlvmEmitter, Number, vector
 from .tiles import Lanes, RegisterLayout, RegisterTile, layout_of, register_element
+
+if TYPE_CHECKING:
+    from .addresses import AddressedAccess
+    from .matrix import MatrixDot, Shape
 
 WORKSPACE_ALIGNMENT = 64
 
@@ -48,6 +53,12 @@ class LlvmState:
     """Bytes in use of the swap space whose size depends on the call; it is behind the rest of the workspace."""
     assumed: frozenset[str] = frozenset()
     """Names of conditions that hold in the code that is being emitted."""
+    matrix_shape: Shape | None = None
+    """The shapes that the registers of a matrix unit have throughout the function."""
+    held: dict[Operation, MatrixDot] = field(default_factory=dict)
+    """The dots whose sums a matrix unit holds while a loop runs."""
+    for_matrices: dict[SSAValue, AddressedAccess] = field(default_factory=dict)
+    """The addresses of words that a matrix unit loads by itself."""
 
     def tile(self, value: SSAValue) -> RegisterTile:
         """A tile's or scalar's registers."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from ...dialect import WordDotOp, WordsOp, element_of
-from ...dialect.words import depth_of
+from ...dialect.words import KINDS, depth_of
 from .emit import LlvmEmitter, vector
+from .matrix import is_matrix, lower_matrix_dot
 from .state import LlvmState
 
 UNIT = "vk_unit"
@@ -35,7 +36,7 @@ def _declaration(kind: str, lanes: int) -> str:
 
 
 def _sum_element(kind: str) -> str:
-    return "f32" if kind == "bf16" else "i32"
+    return str(KINDS[kind].sum)
 
 
 def lower_words(state: LlvmState, operation: WordsOp) -> None:
@@ -82,6 +83,9 @@ def _shifted(emit: LlvmEmitter, elements: list[str], element: str, width: int) -
 
 def lower_word_dot(state: LlvmState, operation: WordDotOp) -> None:
     """`vk.word_dot`: one instruction of the unit for each register and word; the sums stay in registers."""
+    if is_matrix(operation):
+        lower_matrix_dot(state, operation)
+        return
     left, right, total = (state.tile(operand) for operand in operation.operands)
     axis, kind = operation.axis.data, operation.kind.data
     names = list(total.names)

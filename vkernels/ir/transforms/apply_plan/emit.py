@@ -66,7 +66,7 @@ def _mapped(state: MappingState, op: Operation, operands: list[SSAValue], region
 def _emit_plain(state: MappingState, frame: LoopFrame, op: Operation) -> None:
     """Emit an operation as written, with its regions, but with safe operands at positions out of range."""
     operands = [value_in(state, frame, operand) for operand in op.operands]
-    if isinstance(op, arith.ExtFOp | arith.ExtSIOp) and is_packed_extended(state, op.operands[0]):
+    if isinstance(op, arith.ExtFOp | arith.ExtSIOp | arith.ExtUIOp) and is_packed_extended(state, op.operands[0]):
         frame.values[op.results[0]] = operands[0]
         return
     if isinstance(op, _DIVISIONS):

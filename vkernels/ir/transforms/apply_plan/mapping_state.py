@@ -39,6 +39,11 @@ class Pack:
         """Positions along the whole axis in one packed element."""
         return 1 if self.words is None else self.words.depth
 
+    @property
+    def in_rows(self) -> bool:
+        """Whether the words of a chunk lie side by side, row after row."""
+        return self.words is not None and self.words.in_rows
+
 
 @dataclass
 class MappingState(PlannedKernel):
@@ -47,13 +52,13 @@ class MappingState(PlannedKernel):
     `top`: the mapped kernel's top level. `launch`: the launch that is being filled, with its program `coordinates` by
     axis. `homes`: memory of the launch, by the value that names the home. `second`: second copies of its scratchpads.
     `packed`: for the result of a packed tensor's load, the pack and its buffer of shape [programs along each batch
-    axis and the tile axis, elements along the whole axis, elements of a tile]. `words`: dots that run on a dot unit.
-    `excess`: for the result of an operand's load, its pack and a buffer of what the offset of the other operand adds
-    too much, negated, of shape [programs along each batch axis and the tile axis, elements of a tile]. `lasting`: homes
-    and scratchpads that outlast launches, by the value that names each, with their buffer once it exists. `partials`:
-    buffers of partial results along a split axis, by the reduction's result. `exclusive`: tensors that no two programs
-    of the launch update at once. `copies`: private copies of those, where there are several, with the number of the
-    program's own.
+    axis and the tile axis, elements along the whole axis, elements of a tile], or as `packs.py` has it. `words`: dots
+    that run on a dot unit. `excess`: for the result of an operand's load, its pack and a buffer of what flipping the
+    other operand changes in the sum, to be added, of shape [programs along each batch axis and the tile axis, elements
+    of a tile]. `lasting`: homes and scratchpads that outlast launches, by the value that names each, with their buffer
+    once it exists. `partials`: buffers of partial results along a split axis, by the reduction's result. `exclusive`:
+    tensors that no two programs of the launch update at once. `copies`: private copies of those, where there are
+    several, with the number of the program's own.
     """
 
     top: LoopFrame

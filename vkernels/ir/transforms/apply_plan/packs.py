@@ -28,6 +28,7 @@ from ...dialect import (
     tile_type,
 )
 from ...dialect.blocks import terminator
+from ...dialect.words import MATRIX_SIDE
 from ...errors import PlanError
 from .access import value_in
 from .find_words import WordOperand
@@ -59,7 +60,7 @@ def emit_packs(state: MappingState) -> None:
                 pack = replace(pack, words=words, element=i32)
             length, buffer = _make_buffer(state, pack)
             state.packed[pack.load.result] = (pack, buffer)
-            if words and words.sum_factor:
+            if words and words.factor:
                 state.excess[pack.load.result] = pack, _make_sums(state, pack)
             _emit_launch(state, pack, buffer, length)
 
@@ -119,27 +120,32 @@ def _block(pack: Pack) -> int:
 def _make_buffer(state: MappingState, pack: Pack) -> tuple[SSAValue, SSAValue]:
     """The padded length of the whole axis, in full blocks and chunks, and a buffer.
 
-    The buffer has the shape [programs along each batch axis and the tile axis, padded length, elements of a tile].
+    The buffer has the shape [programs along each batch axis and the tile axis, padded length, elements of a tile]; of
+    words in rows [programs, blocks along the whole axis, elements of a tile, words of a block].
     """
     top = state.top
     step = top.number(lcm(_block(pack), pack.whole.size))
     extent = value_in(state, top, pack.whole.extent)
     length = top.combined(arith.MuliOp, top.combined(arith.CeilDivSIOp, extent, step), step)
-    elements = top.combined(arith.FloorDivSIOp, length, top.number(pack.depth))
+    elements = top.combined(arith.FloorDivSIOp, length, top.number(pack.depth * (MATRIX_SIDE if pack.in_rows else 1)))
     sizes = [*map(state.programs_along, (*pack.batch, pack.tile)), elements]
-    return length, _buffer(state, f"packed_{pack.name}", sizes, pack)
+    last = [pack.tile.size, *([MATRIX_SIDE] if pack.in_rows else [])]
+    return length, _buffer(state, f"packed_{pack.name}", sizes, last, pack.element)
 
 
 def _make_sums(state: MappingState, pack: Pack) -> SSAValue:
     """A buffer for the sums of a packed operand along the whole axis, see `MappingState.excess`."""
-    return _buffer(state, f"sums_{pack.name}", [*map(state.programs_along, (*pack.batch, pack.tile))], pack)
+    sizes = [*map(state.programs_along, (*pack.batch, pack.tile))]
+    return _buffer(state, f"sums_{pack.name}", sizes, [pack.tile.size], pack.element)
 
 
-def _buffer(state: MappingState, label: str, sizes: Sequence[SSAValue], pack: Pack) -> SSAValue:
+def _buffer(
+    state: MappingState, label: str, sizes: Sequence[SSAValue], last: Sequence[int], element: Attribute
+) -> SSAValue:
     top = state.top
     shape = [DYNAMIC_INDEX if (known := top.known(size)) is None else known for size in sizes]
     unknown = [size for size in sizes if top.known(size) is None]
-    return top.add(BufferOp(label, unknown, BufferType([*shape, pack.tile.size], pack.element)))
+    return top.add(BufferOp(label, unknown, BufferType([*shape, *last], element)))
 
 
 def _emit_launch(state: MappingState, pack: Pack, buffer: SSAValue, padded: SSAValue) -> None:
@@ -238,7 +244,7 @@ class _Copy:
         loaded = inner.add(LoadOp(tensor, index, self._tile(element_of(pack.load.result)), bounds=bounds))
         after = [self._added(inner, total, loaded) for total in before]
         stored = self._packed(inner, loaded)
-        panel = [*self._panel(frame), ([(along, 1)], _element(inner, position, pack)), ([(across, 1)], None)]
+        panel = [*self._panel(frame), *_in_panel(inner, position, pack, along, across)]
         inner.block.add_op(StoreOp(stored, self.buffer, panel))
         inner.block.add_op(scf.YieldOp.create(operands=after))
         return frame.loop((*span, frame.number(_block(pack))), sums, inner.block)
@@ -252,7 +258,7 @@ class _Copy:
         (total,) = sums
         if self.pack.turned:
             total = frame.add(SumOp(total, along))
-        total = frame.make(arith.MuliOp, total, filled(frame, total.type, words.sum_factor))
+        total = frame.make(arith.MuliOp, total, filled(frame, total.type, words.factor))
         frame.block.add_op(StoreOp(total, excess, [*self._panel(frame), ([(across, 1)], None)]))
 
     def _batch(self, frame: LoopFrame) -> Sequence[_Index]:
@@ -267,7 +273,9 @@ class _Copy:
 
     def _added(self, inner: LoopFrame, total: SSAValue, loaded: SSAValue) -> SSAValue:
         """Sums with those of one more block."""
-        wide = inner.make(arith.ExtSIOp, loaded, type_=self._tile(i32))
+        words = self.pack.words
+        extend = arith.ExtSIOp if words is None or words.signed else arith.ExtUIOp
+        wide = inner.make(extend, loaded, type_=self._tile(i32))
         if not self.pack.turned:
             wide = inner.add(SumOp(wide, self._axes[0]))
         return inner.make(arith.AddiOp, total, wide)
@@ -279,22 +287,43 @@ class _Copy:
             is_same = element_of(loaded) == pack.element
             return loaded if is_same else inner.make(arith.ExtFOp, loaded, type_=self._tile(pack.element))
         words = inner.add(WordsOp(loaded, self._axes[0]))
-        return words if not pack.words.offset else inner.make(arith.XOrIOp, words, _sign_bits(inner, words, pack.words))
+        if not pack.words.flipped:
+            return words
+        return inner.make(arith.XOrIOp, words, _sign_bits(inner, words, pack.words))
 
 
 def _sign_bits(inner: LoopFrame, words: SSAValue, operand: WordOperand) -> SSAValue:
-    """What adds 128 to each i8 of a word, which gives an unsigned one."""
-    bits = int.from_bytes(bytes([operand.offset] * operand.depth), "little", signed=True)
+    """What adds 128 to each i8 of a word, which gives it the other sign."""
+    bits = int.from_bytes(bytes([128] * operand.depth), "little", signed=True)
     return filled(inner, words.type, bits)
+
+
+def _in_panel(frame: LoopFrame, position: SSAValue | None, pack: Pack, along: str, across: str) -> list[_Index]:
+    """The indices within a panel of elements from a position on, along the whole axis and across it."""
+    element = _element(frame, position, pack)
+    if not pack.in_rows:
+        return [([(along, 1)], element), ([(across, 1)], None)]
+    known = 0 if element is None else frame.known(element)
+    if known is not None:
+        within = frame.number(known % MATRIX_SIDE)
+    else:
+        assert element is not None, "else it is known"
+        within = frame.combined(arith.AndIOp, element, frame.number(MATRIX_SIDE - 1))
+    return [((), _shifted(frame, element, MATRIX_SIDE)), ([(across, 1)], None), ([(along, 1)], within)]
 
 
 def _element(frame: LoopFrame, position: SSAValue | None, pack: Pack) -> SSAValue | None:
     """The packed element at a position along the whole axis, a multiple of the pack's depth."""
-    if position is None or pack.depth == 1:
-        return position
-    if (known := frame.known(position)) is not None:
-        return frame.number(known // pack.depth)
-    return frame.combined(arith.ShRUIOp, position, frame.number(pack.depth.bit_length() - 1))
+    return position if position is None or pack.depth == 1 else _shifted(frame, position, pack.depth)
+
+
+def _shifted(frame: LoopFrame, number: SSAValue | None, by: int) -> SSAValue:
+    """A number that is not negative, or 0, divided by a power of two."""
+    known = 0 if number is None else frame.known(number)
+    if known is not None:
+        return frame.number(known // by)
+    assert number is not None, "else it is known"
+    return frame.combined(arith.ShRUIOp, number, frame.number(by.bit_length() - 1))
 
 
 def load_panel(state: MappingState, frame: LoopFrame, op: Operation) -> SSAValue:
@@ -303,8 +332,12 @@ def load_panel(state: MappingState, frame: LoopFrame, op: Operation) -> SSAValue
     whole, tile = pack.whole.name, pack.tile.name
     batch: list[_Index] = [([(axis.name, 1)], state.coordinates[axis.name]) for axis in pack.batch]
     panel: _Index = (), state.coordinates[tile]
-    start = _element(frame, frame.span(whole).base, pack)
-    index = [*batch, panel, ([(whole, 1)], start), ([(tile, 1)], None)]
+    start = frame.span(whole).base
+    if pack.in_rows:  # a chunk is a block
+        block = _shifted(frame, _element(frame, start, pack), MATRIX_SIDE)
+        index = [*batch, panel, ((), block), ([(tile, 1)], None), ([(whole, 1)], None)]
+    else:
+        index = [*batch, panel, ([(whole, 1)], _element(frame, start, pack)), ([(tile, 1)], None)]
     axes = axes_of(op.results[0])
     sizes = [state.axes[axis].size // (pack.depth if axis == whole else 1) for axis in axes]
     load = LoadOp(buffer, index, tile_type(pack.element, axes, sizes))

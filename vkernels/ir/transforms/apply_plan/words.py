@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.ir import Operation, SSAValue
 
-from ...analysis.words import narrow_loads
+from ...analysis.words import narrow_dot
 from ...dialect import DotOp, LoadOp, WordDotOp, arith, element_of
 from .access import value_in
 from .frames import LoopFrame, broadcast
@@ -36,8 +36,9 @@ def dot_step(
             operands=[left, right, total], properties=dot.properties, result_types=[total.type]
         )
     else:
-        is_left = narrow_loads(dot) == (word.first, word.second)
-        sides = (left, right) if is_left else (right, left)
-        made = WordDotOp(*sides, total, dot.axis.data, word.unit.kind)
+        narrow = narrow_dot(dot)
+        assert narrow is not None, "found as a dot of words"
+        sides = (left, right) if narrow.left is word.first else (right, left)
+        made = WordDotOp(*word.in_order(*sides), total, dot.axis.data, word.on.kind)
     made.location = dot.location
     return frame.add(made)

@@ -11,10 +11,15 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from ...analysis.accesses import constant_of
 from ...dialect import DotOp, SizeOp, WordDotOp, arith, element_of, sizes_of
 from ...dialect.blocks import terminator
+from ...dialect.words import KINDS
 from ...facts import Facts
 
 SUMMED_FLOATS = (Float32Type, Float64Type)
 """Elements that are added in floating point."""
+
+ODD_ERRS = 4
+"""How many times as much a sum of products errs that is rounded to odd: twice a unit each time, and one way for equal
+numbers, as whether the last bit is odd then decides."""
 
 RESCALED_ATTRIBUTE = "vk.rescaled"
 """Marks the product in an online sum that corrects for a larger maximum: its factor is at most 1, so elements that
@@ -109,7 +114,10 @@ class PathReader:
             return None
         found = self._path(op.sum, start)
         if isinstance(op, WordDotOp):
-            return found and found.then(op, 2, products=op.depth * sizes_of(op.left)[op.axis.data])
+            if KINDS[op.kind.data].matrix:  # which adds its products up before it adds them to the sum
+                return found and found.then(op, 2, adds=1)
+            errs = ODD_ERRS if op.kind.data == "bf16_odd" else 1
+            return found and found.then(op, 2, products=errs * op.depth * sizes_of(op.left)[op.axis.data])
         length = 1 if op.axis.data == self.lanes else sizes_of(op.left)[op.axis.data]
         return found and found.then(op, 2, products=length)
 
