@@ -31,7 +31,9 @@ class LoopAccess:
     from. `index`: of a tensor, each dimension's as a sum, None where it is none. `spread`: where no two elements are
     side by side, an axis along which they are near, and the elements from one of its positions to the next. `ahead`:
     whether a loop can load it for later iterations. `is_laid_out`: the memory is a home, in which elements along a
-    CPU's lanes are contiguous, whatever the axis. `is_float`: whether its elements are floating-point numbers.
+    CPU's lanes are contiguous, whatever the axis. `is_float`: whether its elements are floating-point numbers. `near`:
+    of a tensor, the axis along which the next row is nearest, and bytes from one row to the next, 0 where each begins
+    at the end of the one before; None where that is not known.
     """
 
     place: str
@@ -51,6 +53,7 @@ class LoopAccess:
     ahead: bool = False
     is_laid_out: bool = False
     is_float: bool = True
+    near: tuple[str, int] | None = None
 
     @property
     def scattered(self) -> bool:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from ..analysis.piecewise import breaks_of, is_pattern
 from ..dialect import AccessOp, RangeOp, axes_of
+from .item_widths import bytes_of
 from .loops import Axes
 
 MOST_APART = 4
@@ -50,6 +53,19 @@ def spread_along(op: AccessOp, dimension: int) -> tuple[str, int] | None:
         return None
     steps = [(abs(coefficient), axis) for axis, coefficient in op.index.data[dimension].terms if abs(coefficient) > 1]
     return min(steps)[::-1] if steps else None
+
+
+def near_along(op: AccessOp, fast: int, strides: Sequence[int]) -> tuple[str, int] | None:
+    """The axis along which the next row of an access is nearest, and bytes from one row to the next: 0 where each
+    begins at the end of the one before. `fast`: the dimension that rows lie along."""
+    others = [number for number, index in enumerate(op.index) if number != fast and index.terms]
+    if not others:
+        return None
+    nearest = min(others, key=strides.__getitem__) if strides else others[-1]
+    terms = op.index.data[nearest].terms
+    if len(terms) != 1 or abs(terms[0][1]) != 1 or op.offset_of(nearest) is not None:
+        return None
+    return terms[0][0], abs(strides[nearest]) * bytes_of(op.memory.element) if strides else 0
 
 
 def range_axes(offset: SSAValue) -> Axes:

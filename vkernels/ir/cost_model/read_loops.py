@@ -44,7 +44,7 @@ from .index_sums import index_sums
 from .item_widths import ItemWidths, bytes_of, widths_of
 from .loops import MOST_ALIGNED, Axes, LiveTile, Loop, LoopAccess, LoopStep
 from .operation_weights import weight_of
-from .read_accesses import apart_along, is_found, range_axes, run_along, spread_along
+from .read_accesses import apart_along, is_found, near_along, range_axes, run_along, spread_along
 from .visits import TEST_OPERATIONS, Visit, tests_of, visit_of, visits_of
 
 RESCALE_OPERATIONS = 6
@@ -296,6 +296,7 @@ class _Reader:
             else None,
             op in loads_ahead(self.analysis.kernel),
             is_float=isinstance(op.memory.element, AnyFloat),
+            near=near_along(op, fast, strides) if run is not None and home is None else None,
         )
 
     def _memory(self, base: SSAValue) -> tuple[str, Home | None]:

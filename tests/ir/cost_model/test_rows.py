@@ -1,0 +1,39 @@
+"""What rows that lie beside one another cost a CPU."""
+
+from __future__ import annotations
+
+from jaxtyping import Float
+
+import vkernels.language as vk
+from vkernels.compiler.protocols import Signature
+from vkernels.ir.limits import Limits
+from vkernels.ir.plan import Plan
+from vkernels.ir.planning.one_plan import model_plan
+from vkernels.ir.planning.space import read_space
+
+from ..planning.kernels import kernel_of
+
+WIDE = Limits(registers=32, register_bytes=64, shared=1 << 20, multiprocessors=1, cache=32 << 20)
+
+
+@vk.kernel
+def sums_of_rows(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M"]):
+    i = vk.tile("M")
+    j = vk.whole("N")
+    out[i] = vk.sum(x[i, j], axis=j)
+
+
+def row_seconds(rows: int, length: int, strides: tuple[int, int] | None = None) -> float:
+    """Of sums of 16 MiB, so many rows at a time."""
+    module = sums_of_rows.build(Signature((("x", "float32"), ("out", "float32")), ()))
+    sizes = {"M": (4 << 20) // length, "N": length}
+    given = None if strides is None else {"x": strides, "out": (1,)}
+    space = read_space(kernel_of(module), sizes, WIDE, strides=given)
+    return model_plan(space, Plan({"i": rows}, {"j": 16}, lanes="j", order=("i",))).seconds
+
+
+def test_short_rows_beside_one_another_are_prefetched_and_long_or_far_ones_start_anew():
+    assert row_seconds(8, 128) < row_seconds(1, 128)
+    assert row_seconds(8, 128, (128, 1)) == row_seconds(8, 128)
+    assert row_seconds(8, 128, (1168, 1)) > 1.5 * row_seconds(8, 128)
+    assert row_seconds(8, 1024) > 1.2 * row_seconds(1, 1024)
