@@ -47,12 +47,31 @@ def test_every_size_has_one_class_that_holds_it(level, on_gpu):
         assert len(edges) == 1
 
 
-def test_one_sample_of_a_cpu_is_a_power_of_two_and_the_others_are_odd():
-    for size in (200, 3000, 1 << 20):
-        *others, last = (each["N"] for each in class_at(LEVELS_ON_CPU[0], {"N": size}, False).samples({"N": size}))
-        assert last & (last - 1) == 0
+def samples_of(level, size, on_gpu):
+    return [each["N"] for each in class_at(level, {"N": size}, on_gpu).samples({"N": size})]
+
+
+def test_one_sample_of_a_cpu_is_a_power_of_two_one_is_the_first_call_and_the_others_are_odd():
+    for size in (201, 3001, (1 << 20) - 1):
+        *others, power, first = samples_of(LEVELS_ON_CPU[0], size, False)
+        assert power & (power - 1) == 0
+        assert first == size
         assert all(each % 2 for each in others)
-        assert all(each["N"] % 2 for each in class_at(LEVELS_ON_GPU[0], {"N": size | 1}, True).samples({"N": size | 1}))
+        assert all(each % 2 for each in samples_of(LEVELS_ON_GPU[0], size, True))
+
+
+def test_what_divides_the_first_call_of_a_class_divides_most_samples():
+    for size, divisor in ((200, 8), (3008, 16), (1 << 20, 16)):
+        small, odd, large, *_ = samples_of(LEVELS_ON_CPU[0], size, False)
+        assert small % divisor == large % divisor == 0
+        assert odd % 2 == 1
+
+
+def test_later_calls_of_a_class_have_the_samples_of_the_first():
+    history = SizeHistory(on_gpu=False, exact_shapes=1)
+    _, first, later = (history.class_of({"N": size}, never) for size in (100, 300, 777))
+    assert later is first
+    assert {"N": 300} in later.samples({"N": 777})
 
 
 @pytest.mark.parametrize("permuted", list(itertools.permutations(range(3))))

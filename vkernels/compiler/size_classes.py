@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from math import log2
+from math import gcd, log2
 
 from .arguments import Arguments, ArrayView
 from .protocols import KernelLike, size_name
@@ -19,13 +19,14 @@ class SizeClass:
     """Calls that share a plan. `most`: a number that each changing size does not exceed, by name; every other size is
     exact. `wide`: changing sizes that `WIDE` divides. `least`: usual sizes are not below, by name; the plan is chosen
     for sizes between the two, and the code is right for any up to the largest. `on_cpu`: a sample has powers of two,
-    whose rows find room for few in a cache.
+    whose rows find room for few in a cache. `like`: the changing sizes of the first call of the class, on a CPU.
     """
 
     most: Mapping[str, int] = field(default_factory=dict)
     wide: frozenset[str] = frozenset()
     least: Mapping[str, int] = field(default_factory=dict)
     on_cpu: bool = False
+    like: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def key(self) -> Hashable:
@@ -37,18 +38,26 @@ class SizeClass:
         return {**sizes, **self.most}
 
     def samples(self, sizes: Mapping[str, int]) -> list[dict[str, int]]:
-        """Usual sizes of calls of the class, from small to large ones, by name. They are odd where `WIDE` may not
-        divide them; a last one on a CPU has powers of two."""
+        """Usual sizes of calls of the class, from small to large ones, by name: odd where `WIDE` may not divide them.
+
+        On a CPU, the first and the last of these are multiples of `LIKELY` or `WIDE` where the first call's are; then
+        follow powers of two, and the first call's. So the plan suits calls like that one, and those of any size.
+        """
 
         def sample(name: str, part: float) -> int:
             least, most = self.least.get(name, 1), self.most[name]
             size = int(least * pow(most / least, part))
-            return max(WIDE, size // WIDE * WIDE) if name in self.wide else min(most, size | 1)
+            if name in self.wide:
+                return max(WIDE, size // WIDE * WIDE)
+            step = gcd(WIDE, self.like.get(name, 1))
+            if part == MIDDLE or step < LIKELY:
+                return min(most, size | 1)
+            return min(most, -(-size // step) * step)
 
         found = [{**sizes, **{name: sample(name, part) for name in self.most}} for part in SAMPLES]
         if self.on_cpu:
             last = {name: min(most, 1 << round(log2(found[-1][name]))) for name, most in self.most.items()}
-            found.append({**sizes, **last})
+            found += [{**sizes, **last}, {**sizes, **self.like}]
         return found
 
     def holds(self, sizes: Mapping[str, int]) -> bool:
@@ -58,7 +67,11 @@ class SizeClass:
         )
 
 
-SAMPLES = (0.15, 0.5, 0.9)
+LIKELY = 8
+"""What divides sizes that are hardly random, on a CPU: of channels, features, images."""
+
+MIDDLE = 0.5
+SAMPLES = (0.15, MIDDLE, 0.9)
 """Where samples lie between the least and the largest sizes of a class, in powers."""
 
 EXACT = SizeClass()
@@ -79,7 +92,8 @@ def class_at(level: Level, sizes: Mapping[str, int], on_gpu: bool) -> SizeClass:
     wide = frozenset(name for name, size in sizes.items() if on_gpu and size % WIDE == 0)
     ends = {name: _ends(level, size) for name, size in sizes.items()}
     most = {name: end for name, (_, end) in ends.items()}
-    return SizeClass(most, wide, {name: least for name, (least, _) in ends.items()}, not on_gpu)
+    least = {name: least for name, (least, _) in ends.items()}
+    return SizeClass(most, wide, least, not on_gpu, {} if on_gpu else dict(sizes))
 
 
 def _ends(level: Level, size: int) -> tuple[int, int]:
@@ -119,7 +133,7 @@ class ClassPlanning:
     def key(self) -> object:
         """The class, as JSON can hold it: the samples follow from it and from the largest arguments."""
         of = self.size_class
-        return [sorted(of.most.items()), sorted(of.least.items()), sorted(of.wide)]
+        return [sorted(of.most.items()), sorted(of.least.items()), sorted(of.wide), sorted(of.like.items())]
 
     def samples(self) -> list[Arguments]:
         """Usual arguments of the class."""

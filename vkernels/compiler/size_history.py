@@ -29,7 +29,7 @@ class SizeHistory:
         self._first: dict[str, int] = {}
         self._changing: set[str] = set()
         self._exact: set[tuple[int, ...]] = set()
-        self._classes: list[set[object]] = [set() for _ in self._levels]
+        self._classes: list[dict[object, SizeClass]] = [{} for _ in self._levels]
         self._lock = fork_safe_lock()
 
     def class_of(self, sizes: Mapping[str, int], is_ready: Callable[[], bool]) -> SizeClass:
@@ -67,6 +67,5 @@ class SizeHistory:
             found = class_at(bounds, changing, self._on_gpu)
             key = found.key, others
             if key in known or len(known) < MAX_CLASSES or bounds is self._levels[-1]:
-                known.add(key)
-                break
+                return known.setdefault(key, found)
         return found
