@@ -41,11 +41,8 @@ def bytes_of(type_: Attribute) -> int:
 def widths_of(item: Operation) -> ItemWidths:
     tiles = [element_of(result.type) for result in item.results if isinstance(result.type, TensorType)]
     wide = [element for element in tiles if bytes_of(element) == 8]
-    is_dot = isinstance(item, DotOp)
-    return ItemWidths(
-        len(tiles), len(wide), any(isinstance(element, AnyFloat) for element in wide),
-        operand_bytes(item) if is_dot else 0, tensor_dtype(item) if is_dot else "",
-    )  # fmt: skip
+    of_dot = (operand_bytes(item), tensor_dtype(item)) if isinstance(item, DotOp) else (0, "")
+    return ItemWidths(len(tiles), len(wide), any(isinstance(element, AnyFloat) for element in wide), *of_dot)
 
 
 def tensor_dtype(op: DotOp) -> str:
