@@ -20,6 +20,7 @@ from vkernels.ir.text import parse_module
 from vkernels.ir.transforms.apply_plan.find_words import find_word_dots
 from vkernels.ir.transforms.apply_plan.planned_kernel import plan_kernel
 from vkernels.library.activations import activate_elements
+from vkernels.library.convolution import convolve
 from vkernels.library.dense import matmul_bias
 from vkernels.library.spdnn import sparse_layers
 
@@ -64,12 +65,17 @@ def test_rows_a_power_of_two_apart_share_places_in_a_cache_and_others_do_not():
     assert seconds(1040, packs=("a", "b")) > 0.95 * seconds(1040, packs=("a",))
 
 
-def registers(kernel, sizes, plan, **constants):
-    """Vector registers of 64 bytes, of float32 tensors."""
+def space_of(kernel, sizes, constants):
+    """Of float32 tensors, with 32 registers."""
     tensors = tuple((each.name, "float32") for each in kernel.parameters if each.kind == "tensor")
     defaults = {each.name: each.default for each in kernel.parameters if each.kind == "constant"}
     module = kernel.build(Signature(tensors, (), tuple((defaults | constants).items())))
-    space = read_space(kernel_of(module), sizes, replace(EIGHT, registers=32))
+    return read_space(kernel_of(module), sizes, WIDE)
+
+
+def registers(kernel, sizes, plan, **constants):
+    """Vector registers of 64 bytes, of float32 tensors."""
+    space = space_of(kernel, sizes, constants)
     return float(cpu_registers(batch_of(space, plan), space.limits).max())
 
 
@@ -169,3 +175,19 @@ def test_a_burst_of_short_rows_waits_for_its_lines_unless_they_pass_the_caches()
 
 def test_indices_of_two_bytes_are_not_extended_as_floats_are():
     assert layers(1024, CoreCosts(), "int16") <= layers(1024, CoreCosts(), "int32")
+
+
+def convolution(side, lanes, o, y, x):
+    """Seconds of 3 x 3 weights on 64 channels of square images of so many rows, padding included."""
+    sizes = {"B": 8, "G": 1, "C": 64, "H": side, "W": side, "O": 64, "R": 3, "S": 3, "Y": side, "X": side}
+    plan = Plan({"b": 1, "g": 1, "o": o, "y": y, "x": x}, {"c": 4}, lanes=lanes, order=("b", "g", "o", "y", "x"))
+    return model_plan(space_of(convolve, sizes, {"above": 1, "left": 1}), plan).seconds
+
+
+def test_elements_that_may_be_beyond_the_tensor_are_selected_one_by_one():
+    """That is what such a plan loses most by, beside reading images more often."""
+    assert convolution(56, "o", o=32, y=1, x=8) > 2 * convolution(56, "x", o=16, y=1, x=16)
+
+
+def test_what_is_masked_anyway_costs_no_more_at_the_end_of_rows():
+    assert convolution(28, "x", o=8, y=1, x=32) < 1.1 * convolution(28, "x", o=8, y=2, x=16)

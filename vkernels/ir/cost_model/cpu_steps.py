@@ -39,7 +39,8 @@ SPLIT = 0.5
 MASKED = 3.0
 """Cycles that a register's load or store takes more where a part of it is beyond the end of an axis."""
 SELECTED = 1.0
-"""Cycles of one element, for all lanes, that may be beyond the end of a tile axis: its address, or that of a 0."""
+"""Cycles of one element, for all lanes, that may be beyond the end of a tile axis or of the tensor: its address, or
+that of a 0. Counted in a convolution with outputs along the lanes: three instructions an element."""
 EXTENDED = 3.5
 """Cycles of one narrow float for all lanes: loaded, extended, repeated. Measured on an Intel server core of 2023 with a
 matmul in f16, packed as f32 and not."""
@@ -108,6 +109,8 @@ def in_tails(step: LoopStep, loop: Loop, at: PlanBatch, width: int) -> Numbers:
     that takes more whole registers at once than it has elements for."""
     if at.choices.lanes is None or at.choices.lanes not in step.axes:
         return 0.0
+    if step.touch is not None and step.touch.guarded:  # masked anyway, by a mask that its loop does not change
+        return 0.0
     others = [axis for axis in (*executed(loop, step), *step.ranges) if axis != at.choices.lanes]
     if at.choices.lanes not in loop.axes:  # one masked register at the end of all
         rows = at.tile(axis for axis in step.axes if axis != at.choices.lanes)
@@ -151,10 +154,13 @@ def _waited(step: LoopStep, at: PlanBatch, limits: Limits) -> Numbers:
 
 
 def _selected(step: LoopStep, at: PlanBatch) -> Numbers:
-    """Cycles of elements for all lanes in the programs at the end of a tile axis, which are masked along all axes."""
+    """Cycles of elements for all lanes that may be beyond the tensor, or that belong to the programs at the end of a
+    tile axis, which are masked along all axes."""
     touch = step.touch
     if touch is None or touch.home is not None or touch.place in at.choices.packs or at.choices.lanes in step.axes:
         return 0.0
+    if touch.guarded:
+        return SELECTED * at.tile(step.axes)
     ragged = reduce(np.logical_or, (_is_ragged(axis, at) for axis in at.choices.order if axis in touch.axes), False)
     return 0.0 if ragged is False else ragged * _masked_part(at) * SELECTED * at.tile(step.axes)
 
