@@ -96,10 +96,10 @@ def test_a_child_that_cannot_be_started_is_no_failure(cache, monkeypatch):
 
 @pytest.fixture
 def still(monkeypatch):
-    """An idle machine, and how often it was looked at; time passes in no time."""
+    """A quiet machine, and how often it was looked at; time passes in no time."""
     looks, now = [], [0.0]
     monkeypatch.setattr(background, "free_memory", lambda: 1 << 40)
-    monkeypatch.setattr(background, "is_idle", lambda: looks.append(now[0]) or True)
+    monkeypatch.setattr(background, "is_quiet", lambda cores: looks.append(now[0]) or True)
     monkeypatch.setattr(background.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(background.time, "sleep", lambda seconds: now.append(now.pop() + seconds))
     return looks
@@ -111,7 +111,7 @@ def measured(monkeypatch, *found):
     return left
 
 
-def test_rates_of_an_idle_machine_are_kept(cache, still, monkeypatch):
+def test_rates_of_a_quiet_machine_are_kept(cache, still, monkeypatch):
     measured(monkeypatch, Measured(RATES, disturbed=True), Measured(RATES, disturbed=False))
     assert measure_when_idle(cache, 60.0)
     assert known_cpu_rates(cache) == RATES
@@ -120,9 +120,9 @@ def test_rates_of_an_idle_machine_are_kept(cache, still, monkeypatch):
 
 def test_a_busy_machine_is_left_alone(cache, still, monkeypatch):
     left = measured(monkeypatch, Measured(RATES, disturbed=False))
-    monkeypatch.setattr(background, "is_idle", lambda: False)
+    monkeypatch.setattr(background, "is_quiet", lambda cores: False)
     assert not measure_when_idle(cache, 60.0)
-    monkeypatch.setattr(background, "is_idle", lambda: True)
+    monkeypatch.setattr(background, "is_quiet", lambda cores: True)
     monkeypatch.setattr(background, "free_memory", lambda: background.ROOM - 1)
     assert not measure_when_idle(cache, 60.0)
     assert len(left) == 1
@@ -133,7 +133,8 @@ def test_the_child_ends_as_a_program(cache, tmp_path):
     """The whole child, of a machine that counts as busy."""
     code = (
         "from vkernels.compiler import background_calibration as b\n"
-        f"b.is_idle = lambda: False; from {background.CHILD} import main; main([{str(tmp_path / 'cache')!r}], 0.0)\n"
+        "b.is_quiet = lambda cores: False\n"
+        f"from {background.CHILD} import main; main([{str(tmp_path / 'cache')!r}], 0.0)\n"
         "import os; assert os.nice(0) == 19"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

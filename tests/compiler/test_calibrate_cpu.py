@@ -5,15 +5,14 @@ import subprocess
 import sys
 from contextlib import nullcontext
 from dataclasses import asdict, fields, replace
-from itertools import count, cycle
+from itertools import cycle
 
 import numpy as np
 import pytest
 
 from vkernels.compiler import calibrate_cpu as measuring
-from vkernels.compiler.calibrate_cpu import agree, better_of, calibrate_cpu, measure_and_store
+from vkernels.compiler.calibrate_cpu import Measured, calibrate_cpu, confirmed, measure_and_store
 from vkernels.compiler.calibration_loops import ROW_BYTES, loops
-from vkernels.compiler.machine_load import Load
 from vkernels.ir.disk_cache import DiskCache
 from vkernels.targets import cpu_rates, limits_of
 from vkernels.targets.cpu_rates import RANGES, known_cpu_rates, store_cpu_rates
@@ -34,19 +33,20 @@ def measured(monkeypatch):
     """How often something was measured; gives other rates every time, which agree, while nobody else works."""
     times = []
 
-    def measure(launch):
+    def measure(launch, quiet):
         times.append(1)
-        return replace(SOME, clock=3e9 + len(times))
+        return Measured(replace(SOME, clock=3e9 + len(times)), disturbed=False)
 
     monkeypatch.setattr(measuring, "measure_cpu", measure)
-    monkeypatch.setattr(measuring, "load_now", readings(idle=1.0))
+    monkeypatch.setattr(measuring, "quiet_cores", lambda wanted: ())
     return times
 
 
-def readings(idle):
-    """Each reading a second after the one before, of a core of which this part is idle."""
-    seconds = count()
-    return lambda: Load({0: (idle * (second := next(seconds)), float(second))}, 0.0)
+def found_in_turn(monkeypatch, *found):
+    """Let measurements find these in turns, in no time."""
+    left = cycle(found)
+    monkeypatch.setattr(measuring, "measure_cpu", lambda launch, quiet: next(left))
+    monkeypatch.setattr(measuring, "quiet_cores", lambda wanted: ())
 
 
 ONCE = 2
@@ -114,7 +114,7 @@ def test_rows_are_stored_where_they_belong(width):
 
 
 def test_what_is_measured_makes_sense():
-    rates = measuring.measure_cpu(lambda cores: 7e-6)
+    rates = measuring.measure_cpu(lambda cores: 7e-6).rates
     assert rates.launch == 7e-6
     assert all(low <= getattr(rates, name) <= high for name, (low, high) in RANGES.items())
     assert rates.core_memory <= rates.memory <= rates.cache <= rates.shared
@@ -122,42 +122,64 @@ def test_what_is_measured_makes_sense():
     assert rates.register_bytes in (cpu_limits().register_bytes, cpu_limits().register_bytes // 2)
 
 
-def test_a_disturbed_measurement_is_not_kept(cache, monkeypatch):
-    clocks = cycle([2e9, 3e9])
-    monkeypatch.setattr(measuring, "measure_cpu", lambda launch: replace(SOME, clock=next(clocks)))
-    monkeypatch.setattr(measuring, "load_now", readings(idle=1.0))
+def test_measurements_that_differ_are_not_kept(cache, monkeypatch):
+    found_in_turn(monkeypatch, *(Measured(replace(SOME, clock=clock * 1e9), False) for clock in (1, 2, 3, 4)))
     found = measure_and_store(cache)
-    assert (found.disturbed, found.stored, found.rates.clock) == (True, False, 3e9)
+    assert (found.disturbed, found.stored, found.rates.clock) == (True, False, 4e9)
     assert known_cpu_rates(cache) is None
 
 
-def test_rates_that_agree_while_others_work_are_not_kept(cache, monkeypatch):
-    monkeypatch.setattr(measuring, "measure_cpu", lambda launch: SOME)
-    monkeypatch.setattr(measuring, "load_now", readings(idle=0.5))
+def test_interrupted_measurements_are_not_kept_although_they_agree(cache, monkeypatch):
+    found_in_turn(monkeypatch, Measured(SOME, disturbed=True))
     assert measure_and_store(cache).disturbed
     assert known_cpu_rates(cache) is None
 
 
-def test_where_it_is_not_known_what_others_do_agreement_is_enough(cache, monkeypatch):
-    monkeypatch.setattr(measuring, "measure_cpu", lambda launch: SOME)
-    monkeypatch.setattr(measuring, "load_now", lambda: Load({}, 0.0))
+def test_interrupted_measurements_between_others_do_not_count(cache, monkeypatch):
+    slow = Measured(replace(SOME, clock=2e9), disturbed=True)
+    found_in_turn(monkeypatch, Measured(SOME, False), slow, slow, Measured(replace(SOME, clock=3.1e9), False))
     assert measure_and_store(cache).stored
-    assert known_cpu_rates(cache) == SOME
+    assert known_cpu_rates(cache) == replace(SOME, clock=3.1e9)
 
 
-def test_measurements_agree_that_differ_little():
-    assert agree(SOME, replace(SOME, memory=1.1 * SOME.memory, past=SOME.past + 0.1))
-    assert not agree(SOME, replace(SOME, memory=1.5 * SOME.memory))
-    assert not agree(replace(SOME, past=1.0), replace(SOME, past=1.5))
-    assert not agree(SOME, replace(SOME, register_bytes=32))
-    assert agree(SOME, replace(SOME, cache_share=2 * SOME.cache_share))
+def test_of_each_rate_the_fastest_that_is_confirmed_counts_and_of_a_cost_the_mean():
+    assert confirmed([]) is None
+    assert confirmed([SOME]) is None
+    assert confirmed([SOME, replace(SOME, memory=1.1 * SOME.memory, past=SOME.past + 0.1)]) == replace(
+        SOME, memory=1.1 * SOME.memory, past=SOME.past + 0.05
+    )
+    assert confirmed([SOME, replace(SOME, memory=1.5 * SOME.memory)]) is None
+    assert confirmed([SOME, replace(SOME, past=SOME.past + 0.5)]) is None
+    assert confirmed([SOME, replace(SOME, register_bytes=32)]) is None
+    assert confirmed([replace(SOME, memory=times * SOME.memory) for times in (1, 2, 0.5, 0.9)]) == SOME
+    assert confirmed([SOME, replace(SOME, register_bytes=32), SOME]) == SOME
 
 
-def test_the_faster_of_two_measurements_counts_and_the_mean_of_costs():
-    found = better_of(SOME, replace(SOME, memory=2 * SOME.memory, stored=SOME.stored + 1))
-    assert (found.memory, found.stored) == (2 * SOME.memory, SOME.stored + 0.5)
-    narrow = replace(SOME, register_bytes=32, multiply_adds=2 * SOME.multiply_adds)
-    assert better_of(SOME, narrow) == narrow
+def test_what_half_of_the_cores_do_is_counted_up(monkeypatch):
+    monkeypatch.setattr(measuring, "cpu_limits", lambda: replace(cpu_limits(), multiprocessors=8))
+    monkeypatch.setattr(measuring, "paying_width", lambda limits, measure: 32)
+    monkeypatch.setattr(measuring, "loops", nullcontext)
+    used = []
+
+    def rates(self):
+        used.append((self.limits.multiprocessors, self.measure._cores))
+        return SOME
+
+    monkeypatch.setattr(measuring._Measurement, "rates", rates)
+    some = measuring.measure_cpu(None, (1, 3, 4, 6)).rates
+    assert some == replace(SOME, **{name: 2 * getattr(SOME, name) for name in ("multiply_adds", "shared", "cache")})
+    assert measuring.measure_cpu(None, (1, 3, 4)).rates == SOME
+    assert used == [(4, (1, 3, 4, 6)), (8, measuring._cores())]
+
+
+def test_only_runs_that_nothing_interrupts_count(monkeypatch):
+    runs = [(True, 1.0), (False, 3.0), (True, 0.5), (False, 2.0), (False, 4.0)]
+    left = cycle(runs)
+    measure = measuring.Measure(None)
+    monkeypatch.setattr(measure, "_run", lambda work, steps: next(left))
+    assert measure._fastest([], 1) == (False, 2.0)
+    left = cycle([(True, 2.0), (True, 1.0)])
+    assert measure._fastest([], 1) == (True, 1.0)
 
 
 @pytest.mark.parametrize(("narrow", "expected"), [(1.0, 64), (1.04, 64), (1.2, 32)])

@@ -1,4 +1,5 @@
-"""Measure the CPU's rates once for a user and a machine, in a child process, when the machine is idle.
+"""Measure the CPU's rates once for a user and a machine, in a child process, when others leave half of the cores
+alone.
 
 Calls do not wait for it, and a process plans by the same rates from its first call to its last: the rates serve
 later processes.
@@ -14,8 +15,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from vkernels.ir.fork_safe import fork_safe_lock
+from vkernels.targets.host_cpu import cpu_limits
 
-from .machine_load import free_memory, is_idle
+from .machine_load import free_memory, is_quiet
 
 if TYPE_CHECKING:
     import subprocess
@@ -31,7 +33,7 @@ START_SECONDS = 20.0
 RETRY_SECONDS = 3600.0
 """Other processes try again only so long after an attempt began."""
 WAIT_SECONDS = 300.0
-"""How long the child waits for an idle machine, before it gives up."""
+"""How long the child waits until others leave half of the cores alone, before it gives up."""
 PAUSE_SECONDS = 5.0
 ROOM = 2 << 30
 """Bytes of free memory without which nothing is measured: it takes a quarter of that."""
@@ -87,13 +89,14 @@ def start_child(disk: DiskCache) -> subprocess.Popen[bytes] | None:
 
 
 def measure_when_idle(disk: DiskCache, seconds: float, launch: MeasureLaunch | None = None) -> bool:
-    """Wait for an idle machine, measure, and keep the rates; whether they are kept. Disturbed ones are not."""
+    """Wait until others leave half of the cores alone, measure, and keep the rates; whether they are kept. Disturbed
+    ones are not: another attempt follows."""
     from .calibrate_cpu import measure_and_store
 
     end = time.monotonic() + seconds
     while True:
-        if free_memory() >= ROOM and is_idle():
-            found = measure_and_store(disk, 2, launch)
+        if free_memory() >= ROOM and is_quiet(cpu_limits().multiprocessors):
+            found = measure_and_store(disk, launch=launch)
             if not found.disturbed:
                 return found.stored
         if time.monotonic() + PAUSE_SECONDS > end:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import threading
 import time
@@ -20,13 +21,20 @@ from vkernels.targets.cpu_rates import CpuRates, in_ranges, known_cpu_rates, sto
 from vkernels.targets.host_cpu import LAUNCH_SECONDS, cpu_limits
 
 from .calibration_loops import CHAIN_CYCLES, LOADED_VECTORS, MULTIPLY_ADDS, ROW_BYTES, WAITS, Loops, loops
-from .machine_load import IDLE, load_now
+from .machine_load import quiet_cores
 
 SECONDS = 6e-3
 """How long one timed run takes, about."""
 
 ROUNDS = 5
-"""Timed runs. The fastest counts, as disturbances only make a run slower."""
+"""Timed runs that nothing interrupted. The fastest counts, as disturbances only make a run slower."""
+MOST_ROUNDS = 25
+"""Timed runs at most."""
+INTERRUPTED = 1.02
+"""How much longer than it ran a thread took, at least, if others had its core meanwhile; and seconds besides."""
+LATE = 5e-5
+TOGETHER = 0.75
+"""Part of the threads that nothing interrupts in a run that counts."""
 
 MAX_BYTES = 1 << 29
 """Memory that all threads together read, at most."""
@@ -85,22 +93,20 @@ class Measured:
 
 
 def measure_undisturbed(attempts: int = ATTEMPTS, launch: MeasureLaunch | None = None) -> Measured:
-    """Measure until two measurements, one after the other, agree, and others left the cores alone meanwhile; at most so
-    often. The better rates of the last two."""
-    before, last = load_now(), measure_cpu(launch)
-    better = last
-    for _ in range(attempts - 1):
-        between, found = load_now(), measure_cpu(launch)
-        better = better_of(last, found)
-        alone = not before.cores or before.others_until(load_now()) <= IDLE  # where that is known
-        if alone and agree(last, found):
-            return Measured(better, disturbed=False)
-        before, last = between, found
-    return Measured(better, disturbed=True)
+    """Measure until of each rate two measurements agree that nothing interrupted, at most so often. Else the last."""
+    kept: list[CpuRates] = []
+    for _ in range(max(1, attempts)):
+        found = measure_cpu(launch, quiet_cores(cpu_limits().multiprocessors))
+        kept += [] if found.disturbed else [found.rates]
+        if (rates := confirmed(kept)) is not None:
+            return Measured(rates, disturbed=False)
+    return replace(found, disturbed=True)
 
 
 COSTS = ("latency", "stored_2", "stored_3", "stored", "past_3", "past", "past_store", "fetched_store", "launch")
 """What is the mean of two measurements: mostly rates beside others, of which neither more nor less is better."""
+EACH_CORES = ("multiply_adds", "shared", "cache")
+"""Rates of all cores together, of which each core brings its own."""
 RATIOS = {"cache_share": 2.0, "launch": 2.0}
 """How much some may differ: one is a power of two, the other depends on what the system does."""
 APART = {
@@ -111,40 +117,55 @@ APART = {
 """Differences that do not matter."""
 
 
-def agree(one: CpuRates, other: CpuRates) -> bool:
-    """Whether two measurements may be of the same undisturbed machine."""
-    for each in fields(CpuRates):
-        least, most = sorted((getattr(one, each.name), getattr(other, each.name)))
-        if most > RATIOS.get(each.name, AGREE) * least and most - least > APART.get(each.name, 0):
-            return False
-    return True
+def confirmed(found: Sequence[CpuRates]) -> CpuRates | None:
+    """The rates that at least two measurements agree on; None where there are others.
 
-
-def better_of(one: CpuRates, other: CpuRates) -> CpuRates:
-    """The faster of each rate, as disturbances only slow down, and the mean of each cost. Rates for vectors of
-    different widths cannot be mixed."""
-    if one.register_bytes != other.register_bytes:
-        return max(one, other, key=lambda rates: rates.multiply_adds)
-    values = {}
+    Of a rate the fastest that a second one confirms, as disturbances only slow down; of a cost the mean of the two that
+    are closest. Rates for vectors of different widths cannot be mixed: those of most measurements count.
+    """
+    if len(found) < 2:
+        return None
+    widths = [rates.register_bytes for rates in found]
+    alike = [rates for rates in found if rates.register_bytes == max(widths, key=widths.count)]
+    values: dict[str, Any] = {}
     for each in fields(CpuRates):
-        pair = getattr(one, each.name), getattr(other, each.name)
-        values[each.name] = sum(pair) / 2 if each.name in COSTS else max(pair)
+        ordered = sorted((getattr(rates, each.name) for rates in alike), reverse=True)
+        pairs = [pair for pair in itertools.pairwise(ordered) if _agree(each.name, *pair)]
+        if not pairs:
+            return None
+        if each.name in COSTS:
+            most, least = min(pairs, key=lambda pair: pair[0] - pair[1])
+            values[each.name] = (most + least) / 2
+        else:
+            values[each.name] = pairs[0][0]
     return CpuRates(**values)
 
 
-def measure_cpu(launch: MeasureLaunch | None = None) -> CpuRates:
+def _agree(name: str, most: float, least: float) -> bool:
+    return most <= RATIOS.get(name, AGREE) * least or most - least <= APART.get(name, 0)
+
+
+def measure_cpu(launch: MeasureLaunch | None = None, quiet: Sequence[int] = ()) -> Measured:
     """Measure now: time loops of our own machine code, on one core and on all that this process may use at once.
 
-    A nearer memory is never slower, and many cores are never slower than one: otherwise something disturbed the run.
+    `quiet`: numbers of cores that others leave alone. Where they are half of those that this process may use, or more,
+    loops run on these, and what all cores do together is counted up; else on all. A nearer memory is never slower, and
+    many cores are never slower than one: otherwise something disturbed the run.
     """
     limits = cpu_limits()
+    every = limits.multiprocessors
+    quiet = tuple(quiet) if 2 * len(quiet) >= every else ()
+    limits = replace(limits, multiprocessors=len(quiet) or every)
     with ThreadPool(limits.multiprocessors) as threads:
-        measure = Measure(threads)
+        measure = Measure(threads, quiet or _cores())
         width = paying_width(limits, measure)
         with loops(width) as code:
             rates = _Measurement(limits, width, code, measure).rates()
-    seconds = None if launch is None else launch(limits.multiprocessors)
-    return in_ranges(rates if seconds is None else replace(rates, launch=seconds))
+    of_all = {name: getattr(rates, name) * every / limits.multiprocessors for name in EACH_CORES}
+    rates = replace(rates, **of_all)
+    seconds = None if launch is None else launch(every)
+    rates = in_ranges(rates if seconds is None else replace(rates, launch=seconds))
+    return Measured(rates, measure.disturbed)
 
 
 def paying_width(limits: Limits, measure: Measure) -> int:
@@ -262,38 +283,52 @@ Work = tuple[Callable[..., None], Sequence[Any]]
 
 
 class Measure:
-    """Times loops that run on several threads at once."""
+    """Times loops that run on several threads at once. `cores`: the numbers of those to run on, none where threads
+    cannot be placed. `disturbed`: whether something was interrupted in every run."""
 
-    def __init__(self, threads: ThreadPool):
-        self._threads = threads
+    def __init__(self, threads: ThreadPool, cores: Sequence[int] = ()):
+        self._threads, self._cores = threads, cores
+        self.disturbed = False
 
     def seconds_a_step(self, work: Sequence[Work]) -> float:
         """Seconds that one step takes, of the fastest round, once enough steps run to be timed."""
         steps = 1
-        while (taken := self._fastest(work, steps)) < SECONDS / 4 and steps < 1 << 40:
+        while (taken := self._fastest(work, steps)[1]) < SECONDS / 4 and steps < 1 << 40:
             steps *= 4
         steps = max(1, round(steps * SECONDS / taken))
-        return self._fastest(work, steps) / steps
+        disturbed, taken = self._fastest(work, steps)
+        self.disturbed = self.disturbed or disturbed
+        return taken / steps
 
-    def _fastest(self, work: Sequence[Work], steps: int) -> float:
-        return min(self._run(work, steps) for _ in range(ROUNDS))
+    def _fastest(self, work: Sequence[Work], steps: int) -> tuple[bool, float]:
+        """Whether all rounds were disturbed, and the seconds of the fastest round, if there is one of those that were
+        not."""
+        runs: list[tuple[bool, float]] = []
+        while len(runs) < MOST_ROUNDS and sum(not disturbed for disturbed, _ in runs) < ROUNDS:
+            runs.append(self._run(work, steps))
+        return min(runs)
 
-    def _run(self, work: Sequence[Work], steps: int) -> float:
-        """Seconds from the first start to the last end."""
+    def _run(self, work: Sequence[Work], steps: int) -> tuple[bool, float]:
+        """Whether others had the cores of too many threads for a time, and the seconds from the first start to the last
+        end, of the threads that had their cores to themselves if these are enough."""
         together = threading.Barrier(len(work))
-        cores = _cores()
+        cores = self._cores
 
-        def run(number: int, function: Callable[..., None], values: Sequence[Any]) -> tuple[float, float]:
+        def run(number: int, function: Callable[..., None], values: Sequence[Any]) -> tuple[bool, float, float]:
             addresses = [value if isinstance(value, int) else value.ctypes.data for value in values]
             if cores:  # one thread for each: the system may take long to spread them
                 os.sched_setaffinity(0, {cores[number]} if len(work) == len(cores) else cores)
             together.wait()
-            start = time.perf_counter()
+            start, ran = time.perf_counter(), time.thread_time()
             function(*addresses, steps)
-            return start, time.perf_counter()
+            ran, end = time.thread_time() - ran, time.perf_counter()
+            return end - start > INTERRUPTED * ran + LATE, start, end
 
         times = list(self._threads.map(lambda numbered: run(numbered[0], *numbered[1]), enumerate(work)))
-        return max(end for _, end in times) - min(start for start, _ in times)
+        alone = [(start, end) for interrupted, start, end in times if not interrupted]
+        disturbed = len(alone) < TOGETHER * len(times)
+        counted = [(start, end) for _, start, end in times] if disturbed else alone
+        return disturbed, max(end for _, end in counted) - min(start for start, _ in counted)
 
 
 @functools.cache

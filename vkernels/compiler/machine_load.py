@@ -10,33 +10,31 @@ from dataclasses import dataclass
 from pathlib import Path
 
 IDLE = 0.1
-"""Part of the cores' time that others use at most on an idle machine."""
+"""Part of a core's time that others use at most where they leave it alone."""
+CORES = Path("/sys/devices/system/cpu")
 
 
 @dataclass(frozen=True)
 class Load:
-    """Readings at one time. `cores`: idle and total seconds of each core that this process may use; empty where they
-    are not known. `own`: processor seconds of this process."""
+    """A reading: idle and total seconds of each core that this process may use; empty where they are not known."""
 
     cores: Mapping[int, tuple[float, float]]
-    own: float
 
-    def others_until(self, later: Load) -> float:
-        """Part of the cores' time that other processes, and other guests of a virtual machine's host, used until a
-        later reading; all of it where that is not known."""
-        if not self.cores or self.cores.keys() != later.cores.keys():
-            return 1.0
-        busy = total = 0.0
+    def others_until(self, later: Load) -> dict[int, float]:
+        """Part of each core's time that was not idle until a later reading: what other processes used, and other guests
+        of a virtual machine's host, if this process slept. None where that is not known."""
+        if self.cores.keys() != later.cores.keys():
+            return {}
+        parts = {}
         for core, (idle, until) in later.cores.items():
             was_idle, was_until = self.cores[core]
-            total += until - was_until
-            busy += until - was_until - (idle - was_idle)
-        return max(0.0, busy - (later.own - self.own)) / total if total > 0 else 1.0
+            parts[core] = 1 - (idle - was_idle) / (until - was_until) if until > was_until else 1.0
+        return parts
 
 
 def load_now(stat: Path = Path("/proc/stat")) -> Load:
-    """The present readings."""
-    return Load(_core_seconds(stat), time.process_time())
+    """The present reading."""
+    return Load(_core_seconds(stat))
 
 
 def _core_seconds(stat: Path) -> dict[int, tuple[float, float]]:
@@ -53,11 +51,34 @@ def _core_seconds(stat: Path) -> dict[int, tuple[float, float]]:
     return found
 
 
-def is_idle(seconds: float = 0.5) -> bool:
-    """Whether others leave the cores alone, for so long. False where that is not known."""
+def quiet_cores(wanted: int, seconds: float = 1.0) -> tuple[int, ...]:
+    """The numbers of so many cores, or fewer, that others leave alone for some seconds, in which this process sleeps:
+    hardware threads whose siblings they leave alone too, of different cores first. None where that is not known."""
     before = load_now()
     time.sleep(seconds)
-    return before.others_until(load_now()) <= IDLE
+    busy = before.others_until(load_now())
+    found = []
+    for core in busy:
+        beside = _siblings(core)
+        if max(busy.get(each, 0.0) for each in (core, *beside)) <= IDLE:
+            found.append((sum(each < core for each in beside), core))
+    return tuple(core for _, core in sorted(found)[:wanted])
+
+
+def is_quiet(cores: int) -> bool:
+    """Whether others leave at least half of so many cores alone. False where that is not known."""
+    return 2 * len(quiet_cores(cores)) >= cores
+
+
+def _siblings(core: int) -> list[int]:
+    """The hardware threads that share a core with this one, and this one; none where that is not known."""
+    found: list[int] = []
+    with suppress(OSError, ValueError):
+        text = (CORES / f"cpu{core}/topology/thread_siblings_list").read_text()
+        for part in text.strip().split(","):
+            first, _, last = part.partition("-")
+            found += range(int(first), int(last or first) + 1)
+    return found
 
 
 def free_memory(root: Path = Path("/")) -> int:

@@ -14,12 +14,12 @@ from vkernels.ir.disk_cache import DiskCache
 
 from .launch_cost import measure_launch
 
-MEASURE_SECONDS = 60
+MEASURE_SECONDS = 240
 """What measuring takes at most; the system ends the process then."""
 
 
 def main(arguments: Sequence[str], wait: float = WAIT_SECONDS) -> None:
-    """Measure when the machine is idle, within `wait` seconds. `arguments`: the folder of the cache."""
+    """Measure when the machine is quiet, within `wait` seconds. `arguments`: the folder of the cache."""
     with suppress(OSError):
         os.nice(19)
     with suppress(OSError):  # where memory is short, this process goes first
