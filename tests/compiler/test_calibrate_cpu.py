@@ -7,12 +7,10 @@ from contextlib import nullcontext
 from dataclasses import asdict, fields, replace
 from itertools import cycle
 
-import numpy as np
 import pytest
 
 from vkernels.compiler import calibrate_cpu as measuring
 from vkernels.compiler.calibrate_cpu import Measured, calibrate_cpu, confirmed, measure_and_store
-from vkernels.compiler.calibration_loops import ROW_BYTES, loops
 from vkernels.ir.disk_cache import DiskCache
 from vkernels.targets import cpu_rates, limits_of
 from vkernels.targets.cpu_rates import RANGES, known_cpu_rates, store_cpu_rates
@@ -96,21 +94,6 @@ def test_importing_and_looking_measure_nothing():
         "from vkernels.targets import present_targets; present_targets(); limits()"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
-
-
-@pytest.mark.parametrize("width", [16, 32])
-def test_rows_are_stored_where_they_belong(width):
-    apart, rows = 4 * ROW_BYTES + 64, 5
-    memory = measuring.buffer(apart * rows)
-    memory[:] = np.arange(memory.size)
-    with loops(width) as code:
-        code.store_rows(memory.ctypes.data, apart, rows, 6)  # four beside each other, then two of them again
-    expected = np.zeros(memory.size, bool)
-    for row in range(rows):
-        expected[row * apart // 8 : (row * apart + 4 * ROW_BYTES) // 8] = True
-    first = np.arange(memory.size) % (width // 8)  # the first register, again and again
-    np.testing.assert_array_equal(memory[expected], first[expected])
-    np.testing.assert_array_equal(memory[~expected], np.arange(memory.size)[~expected])
 
 
 def test_what_is_measured_makes_sense():

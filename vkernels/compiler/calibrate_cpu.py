@@ -12,15 +12,14 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from vkernels.ir.core_costs import LAST_CACHE_SHARE
-from vkernels.ir.cost_model.cpu_rows import LINE
 from vkernels.ir.cost_model.plan_batch import OVERLAP
 from vkernels.ir.disk_cache import DiskCache
 from vkernels.ir.limits import Limits
 from vkernels.ir.system_resources import ThreadPool
-from vkernels.targets.cpu_rates import CpuRates, in_ranges, known_cpu_rates, store_cpu_rates
+from vkernels.targets.cpu_rates import CpuRates, family_cpu_rates, in_ranges, known_cpu_rates, store_cpu_rates
 from vkernels.targets.host_cpu import LAUNCH_SECONDS, cpu_limits
 
-from .calibration_loops import CHAIN_CYCLES, LOADED_VECTORS, MULTIPLY_ADDS, ROW_BYTES, WAITS, Loops, loops
+from .calibration_loops import CHAIN_CYCLES, LOADED_VECTORS, MULTIPLY_ADDS, WAITS, Loops, loops
 from .machine_load import quiet_cores
 
 SECONDS = 6e-3
@@ -46,9 +45,6 @@ PAYS = 1.05
 """How much faster narrow vectors must be to be preferred: beside arithmetic, wide ones take fewer instructions."""
 NEAR = 8 << 10
 """Bytes that any nearest cache holds."""
-
-ROWS_APART = 4096 + 64
-"""Bytes from one row to the next: on another page, and elsewhere in the caches."""
 
 BEYOND = 4
 """Bytes beside those of level 2 of which few are found there."""
@@ -222,7 +218,7 @@ class _Measurement:
             stores=stores / self.width / clock, latency=latency, stored_2=stored_2, stored_3=stored_3, stored=stored,
             past_3=past_3, past=past, past_store=clock * self._past_store(far, core_memory / max(past, 0.1)),
             cache_share=self._cache_share(size, cache, memory),
-            fetched_store=clock * self._fetched_store(size // cores), launch=LAUNCH_SECONDS,
+            fetched_store=family_cpu_rates().fetched_store, launch=LAUNCH_SECONDS,
         )  # fmt: skip
 
     def _read_and_written(self, total: int, cores: int) -> tuple[float, float, float]:
@@ -236,14 +232,6 @@ class _Measurement:
         memory takes for it, which takes `most` bytes a second."""
         (near,), (past,) = self._rates(("work",), NEAR, 1), self._rates(("work_past",), far, 1)
         return self.width * max(0.0, 1 / past - max(1 / near, 1 / most))
-
-    def _fetched_store(self, size: int) -> float:
-        """Seconds that a line takes more which one core stores in a short row, far from the row before, than one
-        beside others: in `size` bytes, which level 2 does not hold."""
-        rows = max(2, size // ROWS_APART)
-        step = self.measure.seconds_a_step([(self.code.store_rows, (buffer(rows * ROWS_APART), ROWS_APART, rows))])
-        (side_by_side,) = self._rates(("store",), size, 1)
-        return max(0.0, step / (rows * ROW_BYTES / LINE) - LINE / side_by_side)
 
     def _cache_share(self, size: int, cache: float, memory: float) -> float:
         """Part of the last cache in which all cores together find data again, at least half of the time: that of `size`

@@ -21,9 +21,6 @@ CHAIN_CYCLES = 16
 WORK = 80
 """Multiply-adds of a vector that `work` stores: they take longer than the store."""
 
-ROW_BYTES = 256
-"""Bytes of each row that `store_rows` writes: too short for prefetchers to go ahead in it."""
-
 WAITS = 8
 """Multiply-adds of a step of `wait`, each waiting for the one before."""
 
@@ -33,8 +30,6 @@ class Loops:
     """Functions that hold no Python lock. All but `chain` take the address of memory first, and all a number of steps
     last.
 
-    `store_rows(memory, apart, rows, steps)`: each step stores `ROW_BYTES` at so many places, `apart` bytes from each
-    other, and the next step stores beside them.
     `multiply(memory, steps)`, `wait(memory, steps)`, `chain(steps)`; `read(memory, blocks, steps)`,
     `store(memory, blocks, steps)`; `work(memory, vectors, steps)`, which stores each vector after `WORK` multiply-adds,
     and `work_past`, which does so past the caches if the address allows it; `copy(memory, blocks, steps)` to as many
@@ -51,7 +46,6 @@ class Loops:
     copy: Callable[..., None]
     copy_past: Callable[..., None]
     gather: Callable[..., None]
-    store_rows: Callable[..., None]
     chain: Callable[..., None]
 
 
@@ -76,7 +70,7 @@ def loops(register_bytes: int) -> Iterator[Loops]:
         yield Loops(
             function("multiply", 2), function("wait", 2), function("read", 3), function("store", 3),
             function("work", 3), function("work_past", 3), function("copy", 3), function("copy_past", 3),
-            function("gather", 4), function("store_rows", 4), function("chain", 1),
+            function("gather", 4), function("chain", 1),
         )  # fmt: skip
 
 
@@ -93,7 +87,6 @@ declare {floats} @llvm.fmuladd({floats}, {floats}, {floats})
 {_copying("copy", floats, register_bytes, "")}
 {_copying("copy_past", floats, register_bytes, ", !nontemporal !0")}
 {_gathering(floats)}
-{_storing_rows(floats, register_bytes)}
 {_chain()}
 !0 = !{{i32 1}}
 """
@@ -184,41 +177,6 @@ def _gathering(floats: str) -> str:
         body += [f"%t{n} = call {floats} @llvm.fmuladd({floats} %v{n}, {floats} %a, {floats} %s{n})"]
     first = f"%first = inttoptr i64 %places to ptr\n  %a = load {floats}, ptr %at, align 8"
     return _function("gather", first, _passes(body, "%first", "i32", LOADED_VECTORS, *_sums(floats)), "i64 %places, ")
-
-
-def _storing_rows(floats: str, register_bytes: int) -> str:
-    body = []
-    for n in range(ROW_BYTES // register_bytes):
-        body += [f"%p{n} = getelementptr {floats}, ptr %here, i64 {n}"]
-        body += [f"store {floats} %a, ptr %p{n}, align {register_bytes}"]
-    return f"""
-define void @store_rows(i64 %memory, i64 %apart, i64 %rows, i64 %steps) {{
-entry:
-  %at = inttoptr i64 %memory to ptr
-  %a = load {floats}, ptr %at, align 8
-  %columns = udiv i64 %apart, {ROW_BYTES}
-  br label %pass
-pass:
-  %p = phi i64 [0, %entry], [%done_passes, %after]
-  %column = urem i64 %p, %columns
-  %beside = mul i64 %column, {ROW_BYTES}
-  %first = getelementptr i8, ptr %at, i64 %beside
-  br label %loop
-loop:
-  %n = phi i64 [0, %pass], [%next, %loop]
-  %here = phi ptr [%first, %pass], [%there, %loop]
-  {_lines(body)}
-  %there = getelementptr i8, ptr %here, i64 %apart
-  %next = add i64 %n, 1
-  %more = icmp slt i64 %next, %rows
-  br i1 %more, label %loop, label %after
-after:
-  %done_passes = add i64 %p, 1
-  %again = icmp slt i64 %done_passes, %steps
-  br i1 %again, label %pass, label %done
-done:
-  ret void
-}}"""
 
 
 def _over_blocks(name: str, body: list[str], element: str, kind: str | None, first: str = "") -> str:
