@@ -353,7 +353,7 @@ def cut_rows(cut: bool) -> Iterator[None]:
         patch.object(rows, "LONG", 1024),
         patch.object(rows, "SHORTEST_SEGMENT", 64),
         patch.object(rows, "LONGEST_SEGMENT", 512),
-        patch("vkernels.library.scans.get_threads", lambda: 64),
+        patch("vkernels.library.scans.threads_to_plan_for", lambda: 64),
     ):
         yield
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from .dialect.words import KINDS, MATRIX_SIDE
+from .word_kinds import KINDS, MATRIX_SIDE
 
 MATRIX_REGISTERS = 8
 """Registers of a matrix unit, each of which holds a block of sums or of an operand."""

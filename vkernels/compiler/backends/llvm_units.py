@@ -6,11 +6,11 @@ import platform
 import re
 from collections.abc import Iterator
 
-from vkernels.ir.dialect.words import KINDS
 from vkernels.ir.dot_units import DOT_UNITS
 from vkernels.ir.errors import IRError
 from vkernels.ir.lowering.llvm.matrix import MATRIX, Shape
 from vkernels.ir.lowering.llvm.words import UNIT, unit_name
+from vkernels.ir.word_kinds import KINDS
 from vkernels.targets.host_cpu import is_arm
 
 _CALLS = re.compile(rf"@{UNIT}_(\w+?)_(\d+)\b")

@@ -10,9 +10,9 @@ from xdsl.ir import Operation, SSAValue
 
 from ..analysis.words import NarrowDot, narrow_dot, narrow_dots_beside
 from ..dialect import DotOp, axes_of
-from ..dialect.words import MATRIX_SIDE
 from ..dot_units import MATRIX_REGISTERS, OnUnit, units_for
 from ..limits import Limits
+from ..word_kinds import MATRIX_SIDE
 from .core_rates import cpu_rates
 from .loops import Axes, LiveTile, Loop, LoopStep
 from .plan_batch import Numbers, PlanBatch

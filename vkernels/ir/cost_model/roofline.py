@@ -36,12 +36,12 @@ from ..analysis.schedule.find_copies import find_copies
 from ..analysis.schedule.make_schedule import make_schedule
 from ..analysis.words import narrow_dot
 from ..dialect import AccessOp, DotOp, KernelOp, TensorArgumentType, axes_of, element_of
-from ..dialect.words import MATRIX_SIDE
 from ..dot_units import units_for
 from ..errors import PlanError
 from ..facts import Facts
 from ..limits import Limits
 from ..plan import Home, Plan, StructuralChoices
+from ..word_kinds import MATRIX_SIDE
 from .chains import chain_cycles
 from .core_rates import cpu_rates
 from .extents import extents_of

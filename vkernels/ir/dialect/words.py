@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, IntegerType, StringAttr, TensorType, f32, i32
@@ -10,42 +9,12 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import AnyAttr, VarConstraint, irdl_op_definition, operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
+from ..word_kinds import KINDS, MATRIX_SIDE
 from .assembly import listed
 from .attributes import element_of, size_text, sizes_of, tile_type
 from .compute import PureOp, verify_axis, verify_contraction
 
-MATRIX_SIDE = 16
-"""The most rows and columns of a matrix unit's registers, and the words that it contracts at once."""
-
-
-@dataclass(frozen=True)
-class WordKind:
-    """How a dot reads its words: as elements of the `left` and of the `right` operand's, with sums of type `sum`.
-
-    `matrix`: a unit that multiplies matrices takes `MATRIX_SIDE` words of each at once.
-    """
-
-    left: str
-    right: str
-    sum: Attribute
-    matrix: bool = False
-
-    @property
-    def depth(self) -> int:
-        """Elements of a word."""
-        return 4 if self.left in ("s8", "u8") else 2
-
-
-_INTEGERS = ("s8", "u8")
-KINDS = {
-    **{f"{a}{b}": WordKind(a, b, i32) for a in _INTEGERS for b in _INTEGERS},
-    "bf16": WordKind("bf16", "bf16", f32),
-    "bf16_odd": WordKind("bf16", "bf16", f32),
-    **{f"matrix_{a}{b}": WordKind(a, b, i32, True) for a in _INTEGERS for b in _INTEGERS},
-    "matrix_bf16": WordKind("bf16", "bf16", f32, True),
-    "matrix_f16": WordKind("f16", "f16", f32, True),
-}
-"""Every kind by its name."""
+_SUMS = {"i32": i32, "f32": f32}
 
 
 def depth_of(element: Attribute) -> int | None:
@@ -144,7 +113,7 @@ class WordDotOp(PureOp):
         if any(element_of(value) != i32 for value in (self.left, self.right)):
             raise VerifyException(f"words are i32, not {element_of(self.left)} and {element_of(self.right)}")
         kind = KINDS[self.kind.data]
-        expected = kind.sum
+        expected = _SUMS[kind.sum]
         if element_of(self.sum) != expected:
             raise VerifyException(f"the sum has elements of {element_of(self.sum)}, expected {expected}")
         verify_contraction(self.left, self.right, self.sum, self.axis)
@@ -152,4 +121,4 @@ class WordDotOp(PureOp):
             raise VerifyException(f"a matrix unit takes {MATRIX_SIDE} words along {self.axis.data}")
 
 
-__all__ = ["KINDS", "MATRIX_SIDE", "WordDotOp", "WordKind", "WordsOp", "depth_of"]
+__all__ = ["WordDotOp", "WordsOp", "depth_of"]

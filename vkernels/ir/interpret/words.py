@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-from xdsl.dialects.builtin import bf16, f16, i32
+from xdsl.dialects.builtin import bf16, f16
 from xdsl.ir import Operation, SSAValue
 
 from ..dialect import WordDotOp, WordsOp, axes_of, element_of
-from ..dialect.words import KINDS
+from ..word_kinds import KINDS
 from .numbers import Array, from_storage, round_sum, to_storage
 from .state import Handler, TileInterpreter, align
 
@@ -30,7 +30,7 @@ def _word_dot(_: TileInterpreter, op: WordDotOp, left: Array, right: Array, tota
     kind = KINDS[op.kind.data]
     sides = [_last(op.left, left, axes), _last(op.right, right, axes)]
     one, other = (_elements(side, _ELEMENTS[e]) for side, e in zip(sides, (kind.left, kind.right), strict=True))
-    if kind.sum == i32:
+    if kind.sum == "i32":
         products = (one.astype(np.int32) * other.astype(np.int32)).sum(axis=-1, dtype=np.int64)
         return np.asarray((np.asarray(total, np.int64) + products).astype(np.int32))
     element = bf16 if kind.left == "bf16" else f16

@@ -16,8 +16,8 @@ from ..cost_model.atomics import AT_ONCE
 from ..cost_model.item_widths import bytes_of
 from ..cost_model.plan_batch import BatchTerms, PlanBatch
 from ..dialect import DotOp, TensorArgumentType, axes_of
-from ..dialect.words import MATRIX_SIDE
 from ..dot_units import DOT_UNITS
+from ..word_kinds import MATRIX_SIDE
 from .bounds import TIMES_CORES, most_shares, power_above
 from .space import MAX_GPU_SIZE, PlanSearchSpace, StructuralChoices
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from vkernels.ir.dialect.words import KINDS
 from vkernels.ir.lowering.llvm.matrix import MATRIX, Shape
+from vkernels.ir.word_kinds import KINDS
 
 _STATE = """
 @soft_registers = linkonce_odr hidden global [8 x [256 x i32]] zeroinitializer

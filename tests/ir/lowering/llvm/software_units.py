@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from vkernels.ir.dialect.words import KINDS
 from vkernels.ir.lowering.llvm.words import UNIT, unit_name
+from vkernels.ir.word_kinds import KINDS
 
 from .software_matrices import software_matrix_functions
 

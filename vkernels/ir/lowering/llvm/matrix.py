@@ -17,8 +17,8 @@ from xdsl.dialects.scf import ForOp
 from xdsl.ir import SSAValue
 
 from ...dialect import BroadcastOp, LaunchOp, LoadOp, WordDotOp, axes_of, sizes_of
-from ...dialect.words import KINDS, MATRIX_SIDE
 from ...dot_units import MATRIX_REGISTERS, MatrixBlocks
+from ...word_kinds import KINDS, MATRIX_SIDE
 from ..common import terminator_of, unsupported
 from .emit import Number, vector
 from .state import LlvmState

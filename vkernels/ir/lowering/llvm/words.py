@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from ...dialect import WordDotOp, WordsOp, element_of
-from ...dialect.words import KINDS, depth_of
+from ...dialect.words import depth_of
+from ...word_kinds import KINDS
 from .emit import LlvmEmitter, vector
 from .matrix import is_matrix, lower_matrix_dot
 from .state import LlvmState
@@ -36,7 +37,7 @@ def _declaration(kind: str, lanes: int) -> str:
 
 
 def _sum_element(kind: str) -> str:
-    return str(KINDS[kind].sum)
+    return KINDS[kind].sum
 
 
 def lower_words(state: LlvmState, operation: WordsOp) -> None:

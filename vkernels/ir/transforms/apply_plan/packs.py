@@ -28,8 +28,8 @@ from ...dialect import (
     tile_type,
 )
 from ...dialect.blocks import terminator
-from ...dialect.words import MATRIX_SIDE
 from ...errors import PlanError
+from ...word_kinds import MATRIX_SIDE
 from .access import value_in
 from .find_words import WordOperand
 from .frames import LoopFrame, filled

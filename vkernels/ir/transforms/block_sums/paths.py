@@ -11,8 +11,8 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from ...analysis.accesses import constant_of
 from ...dialect import DotOp, SizeOp, WordDotOp, arith, element_of, sizes_of
 from ...dialect.blocks import terminator
-from ...dialect.words import KINDS
 from ...facts import Facts
+from ...word_kinds import KINDS
 
 SUMMED_FLOATS = (Float32Type, Float64Type)
 """Elements that are added in floating point."""

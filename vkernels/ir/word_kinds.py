@@ -1,0 +1,39 @@
+"""The kinds of words that dot units take, known without the dialect, which takes long to import."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MATRIX_SIDE = 16
+"""The most rows and columns of a matrix unit's registers, and the words that it contracts at once."""
+
+
+@dataclass(frozen=True)
+class WordKind:
+    """How a dot reads its words: as elements of the `left` and of the `right` operand's, with sums of type `sum`, i32
+    or f32.
+
+    `matrix`: a unit that multiplies matrices takes `MATRIX_SIDE` words of each at once.
+    """
+
+    left: str
+    right: str
+    sum: str
+    matrix: bool = False
+
+    @property
+    def depth(self) -> int:
+        """Elements of a word."""
+        return 4 if self.left in ("s8", "u8") else 2
+
+
+_INTEGERS = ("s8", "u8")
+KINDS = {
+    **{f"{a}{b}": WordKind(a, b, "i32") for a in _INTEGERS for b in _INTEGERS},
+    "bf16": WordKind("bf16", "bf16", "f32"),
+    "bf16_odd": WordKind("bf16", "bf16", "f32"),
+    **{f"matrix_{a}{b}": WordKind(a, b, "i32", True) for a in _INTEGERS for b in _INTEGERS},
+    "matrix_bf16": WordKind("bf16", "bf16", "f32", True),
+    "matrix_f16": WordKind("f16", "f16", "f32", True),
+}
+"""Every kind by its name."""
