@@ -22,6 +22,7 @@ from typing import Annotated, Any
 
 import typer
 from binaries_rows import ROWS, UNKNOWN_LENGTH, HandLaunch, OurKernel, Row
+from common import json_lines
 from rich.console import Console
 from rich.table import Table
 
@@ -57,15 +58,8 @@ def key_of(record: Mapping[str, Any]) -> Key:
 
 
 def records_in(path: Path) -> dict[Key, Record]:
-    """The records of a file, the last of each; a line that was cut off is left out."""
-    found: dict[Key, Record] = {}
-    for line in path.read_text().splitlines() if path.exists() else ():
-        try:
-            record = json.loads(line)
-        except json.JSONDecodeError:
-            continue
-        found[key_of(record)] = record
-    return found
+    """The records of a file, the last of each."""
+    return {key_of(record): record for record in json_lines(path)}
 
 
 class Runner:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import cache
+from pathlib import Path
 from time import perf_counter, sleep
 from typing import Any
 
@@ -31,6 +33,16 @@ class Quartiles:
 
     def __str__(self) -> str:
         return f"{self.median:.2f} [dim]{self.lower:.2f}–{self.upper:.2f}[/dim]"
+
+
+def json_lines(path: Path) -> Iterator[Any]:
+    """What each line of a file holds as JSON; a line that was cut off is left out. Nothing where there is no file."""
+    for line in path.read_text().splitlines() if path.exists() else ():
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        yield record
 
 
 PAUSE = 0.01

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from common import json_lines
 from portability_cases import DTYPES, LARGEST, SIZES, SUBJECTS, case_of, one_of_each, targets
 from portability_show import as_html, as_markdown, print_matrix
 from rich.console import Console
@@ -58,15 +59,8 @@ def key_of(record: Mapping[str, Any]) -> Key:
 
 
 def records_in(path: Path) -> dict[Key, Record]:
-    """The cells of a file, the last of each; a line that was cut off is left out."""
-    found: dict[Key, Record] = {}
-    for line in path.read_text().splitlines() if path.exists() else ():
-        try:
-            record = json.loads(line)
-        except json.JSONDecodeError:
-            continue
-        found[key_of(record)] = record
-    return found
+    """The cells of a file, the last of each."""
+    return {key_of(record): record for record in json_lines(path)}
 
 
 @dataclass(frozen=True)

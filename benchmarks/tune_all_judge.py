@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from common import json_lines
 
 ENOUGH = 0.97
 """Part of the best plan's speed that tuning is to reach."""
@@ -50,16 +50,12 @@ def is_slower(record: Record) -> bool:
 
 
 def records_in(path: Path) -> dict[str, Record]:
-    """By kernel, the last record that is one; a line that was cut off is left out."""
-    found: dict[str, Record] = {}
-    for line in path.read_text().splitlines() if path.exists() else ():
-        try:
-            record = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(record, dict) and isinstance(record.get("kernel"), str):
-            found[record["kernel"]] = record
-    return found
+    """By kernel, the last record that is one."""
+    return {
+        record["kernel"]: record
+        for record in json_lines(path)
+        if isinstance(record, dict) and isinstance(record.get("kernel"), str)
+    }
 
 
 def table(records: Iterable[Record]) -> str:
