@@ -132,16 +132,17 @@ def strides_in_order(
         if sorted(order) != sorted(declared) or len({*declared}) < len(declared):
             why = "in another order" if len({*declared}) == len(declared) else "but no order can be told of equal ones"
             raise OptionError(f"{kernel}: the layout of `{name}`: expected {' '.join(declared)} {why}, got {layout!r}")
-        reach, strides = 1, dict.fromkeys(declared, 1)
-        for dimension in reversed(order):
-            strides[dimension] = reach
-            reach *= _length(kernel, name, declared.index(dimension), _declared(tensors[name], dimension), sizes)
-        found[name] = tuple(strides.values())
+        found[name] = dense_strides(_shape(kernel, tensors[name], sizes), [declared.index(each) for each in order])
     return found
 
 
-def _declared(parameter: ParameterLike, dimension: str) -> str | int:
-    return next(each for each in parameter.dimensions if str(each) == dimension)
+def dense_strides(shape: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:
+    """Strides, in elements, of a tensor without gaps. `order`: its dimensions from the slowest to the fastest."""
+    strides, reach = [0] * len(shape), 1
+    for dimension in reversed(order):
+        strides[dimension] = reach
+        reach *= shape[dimension]
+    return tuple(strides)
 
 
 def dense_tensors(
@@ -157,13 +158,17 @@ def dense_tensors(
     tensors = {}
     for number, parameter in enumerate(kernel.parameters):
         if parameter.kind == "tensor":
-            shape = tuple(_length(kernel.name, parameter.name, n, d, sizes) for n, d in enumerate(parameter.dimensions))
-            dense = tuple(prod(shape[n + 1 :]) for n in range(len(shape)))
+            shape = _shape(kernel.name, parameter, sizes)
+            dense = dense_strides(shape, range(len(shape)))
             dtype = dtypes[parameter.name]
             laid = tuple(strides.get(parameter.name, dense))
             address = (number + 1) * _ADDRESS
             tensors[parameter.name] = ArrayView(dtype, item_bytes(dtype), shape, laid, address, True)
     return tensors
+
+
+def _shape(kernel: str, parameter: ParameterLike, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(_length(kernel, parameter.name, n, d, sizes) for n, d in enumerate(parameter.dimensions))
 
 
 def _length(kernel: str, tensor: str, number: int, declared: str | int, sizes: Mapping[str, int]) -> int:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct, ValidationError, convert, structs
 
+from vkernels.compiler.arguments import dense_strides
 from vkernels.compiler.protocols import Constant, ParameterLike, Signature, size_name
 from vkernels.ir.errors import ArgumentError, FileError, OptionError
 from vkernels.language.kernel import Kernel
@@ -142,7 +143,7 @@ def strides_of(task: Task) -> dict[str, tuple[int, ...]]:
     """Strides of all tensors in elements."""
     kernel = kernel_of(task)
     return {
-        parameter.name: _strides(shape_of(task, parameter), memory_order(kernel, parameter))
+        parameter.name: dense_strides(shape_of(task, parameter), memory_order(kernel, parameter))
         for parameter in kernel.parameters
         if parameter.kind == "tensor"
     }
@@ -155,14 +156,6 @@ def memory_order(kernel: Kernel, parameter: ParameterLike) -> tuple[int, ...]:
     if layout is None or sorted(layout.split()) != sorted(map(str, names)):
         return tuple(range(len(names)))
     return tuple(names.index(name) for name in layout.split())
-
-
-def _strides(shape: tuple[int, ...], order: tuple[int, ...]) -> tuple[int, ...]:
-    strides, reach = [0] * len(shape), 1
-    for dimension in reversed(order):
-        strides[dimension] = reach
-        reach *= shape[dimension]
-    return tuple(strides)
 
 
 @cache
