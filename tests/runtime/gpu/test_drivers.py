@@ -207,7 +207,7 @@ def test_loading_leaves_graphs_alone_that_other_threads_capture(
     monkeypatch: pytest.MonkeyPatch, vendor: str, failing: int
 ) -> None:
     prefix = {"cuda": "cu", "hip": "hip"}[vendor]
-    exchange, load = f"{prefix}ThreadExchangeStreamCaptureMode", f"{prefix}ModuleLoadData"
+    load = f"{prefix}ModuleLoadData"
     answers = {load: failing}
     driver, calls = cuda_driver(monkeypatch, **answers) if vendor == "cuda" else hip_driver(**answers)
     modes, thread = [], [0]  # the mode of a thread that nobody has told anything
@@ -218,7 +218,7 @@ def test_loading_leaves_graphs_alone_that_other_threads_capture(
         calls.noted.append(("exchange",))
         return 0
 
-    monkeypatch.setattr(driver._library, exchange, exchanged)
+    monkeypatch.setattr(driver, "_exchange_capture_mode", exchanged)
     if failing:
         with pytest.raises(SetupError):
             driver.load(b"\x7fELF", "kernel", 0)

@@ -52,6 +52,7 @@ class CudaDriver(Driver):
         self._library = open_library(["libcuda.so.1"], "NVIDIA's driver") if library is None else library
         declare(self._library, SIGNATURES)
         self._launch = self._library.cuLaunchKernel
+        self._exchange_capture_mode = self._library.cuThreadExchangeStreamCaptureMode
         self._primary: dict[int, int | None] = {}
 
     def target(self, device: int) -> Target:
@@ -113,10 +114,6 @@ class CudaDriver(Driver):
         self._check(self._library.cuDeviceGet(byref(device), number), "finding the device")
         self._check(self._library.cuDevicePrimaryCtxRetain(byref(context), device), "finding the context")
         return self._primary.setdefault(number, context.value)
-
-    def _exchange_capture_mode(self, mode: c_int) -> int:
-        code: int = self._library.cuThreadExchangeStreamCaptureMode(byref(mode))
-        return code
 
     def _check(self, code: int, doing: str) -> None:
         if code:

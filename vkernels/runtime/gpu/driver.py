@@ -32,6 +32,7 @@ class Driver(ABC):
     """
 
     _launch: Callable[..., int]
+    _exchange_capture_mode: Callable[..., int]
 
     def __init__(self) -> None:
         import torch
@@ -65,17 +66,12 @@ class Driver(ABC):
     @contextmanager
     def beside_captures(self) -> Iterator[None]:
         """Within, what cannot be captured does not break a graph that another thread captures just now."""
-        mode, doing = ctypes.c_int(RELAXED), "letting other threads' graphs alone"
-        self._check(self._exchange_capture_mode(mode), doing)
+        mode = ctypes.c_int(RELAXED)  # each exchange puts what was set before into it
+        self._check(self._exchange_capture_mode(ctypes.byref(mode)), "letting other threads' graphs alone")
         try:
             yield
         finally:
-            self._exchange_capture_mode(mode)
-
-    @abstractmethod
-    def _exchange_capture_mode(self, mode: ctypes.c_int) -> int:
-        """Set how the calling thread's work and others' captures mind each other, and put what was set into `mode`;
-        the driver's code."""
+            self._exchange_capture_mode(ctypes.byref(mode))
 
     @abstractmethod
     def _check(self, code: int, doing: str) -> None: ...

@@ -38,6 +38,7 @@ class HipDriver(Driver):
         for name in ("hipGetErrorName", "hipGetErrorString"):
             getattr(self._library, name).argtypes, getattr(self._library, name).restype = [c_int], c_char_p
         self._launch = self._library.hipModuleLaunchKernel
+        self._exchange_capture_mode = self._library.hipThreadExchangeStreamCaptureMode
 
     def _find(self) -> ctypes.CDLL:
         for name in NAMES:
@@ -70,10 +71,6 @@ class HipDriver(Driver):
         counted = self._library.hipModuleOccupancyMaxActiveBlocksPerMultiprocessor
         self._check(counted(byref(count), function, threads, shared), "counting a kernel's resident programs")
         return count.value
-
-    def _exchange_capture_mode(self, mode: c_int) -> int:
-        code: int = self._library.hipThreadExchangeStreamCaptureMode(byref(mode))
-        return code
 
     def _check(self, code: int, doing: str) -> None:
         if code:
