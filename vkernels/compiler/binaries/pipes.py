@@ -11,14 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from vkernels.ir.cost_model.gpu import single_warp_part
 from vkernels.ir.limits import Limits
 
 from .instructions import Kind, TensorShape
-
-LEGACY_TENSOR = {"sm_90": 0.62, "sm_100": 0.25, "sm_103": 0.25}
-"""Part of the tensor cores' rate that instructions of single warps reach where newer kinds exist. H100: Luo et al.
-2024, "Benchmarking and Dissecting the NVIDIA Hopper GPU Architecture". Blackwell: the rate of Ampere's
-multiprocessor, an estimate."""
 
 MATRIX_FLOAT = {"gfx90a": 2.0}
 MATRIX_DOUBLE = {"sm_80": 2.0, "sm_90": 2.0, "gfx90a": 2.0, "gfx942": 2.0}
@@ -95,5 +91,5 @@ def tensor_rate(shape: TensorShape, architecture: str, limits: Limits) -> float:
         return limits.multiply_adds.get("float32", 0) * MATRIX_FLOAT.get(architecture, 1.0) / whole
     if shape.dtype == "float64":
         return limits.multiply_adds.get("float64", 0) * MATRIX_DOUBLE.get(architecture, 1.0) / whole
-    part = LEGACY_TENSOR.get(architecture, 1.0) if shape.legacy else 1.0
+    part = single_warp_part(limits) if shape.legacy else 1.0
     return part * limits.tensor_multiply_adds.get(shape.dtype, 0) / whole

@@ -8,9 +8,10 @@ from functools import reduce
 import numpy as np
 
 from ..analysis.needs import NeedsDevice
+from ..analysis.needs.traffic import LEAST_SIDE, least_depth
 from ..limits import Limits
 from ..occupancy import AmdSizes, NvidiaSizes
-from .item_widths import least_depth, tensor_rate
+from .item_widths import tensor_rate
 from .loops import Loop, LoopAccess, LoopStep
 from .plan_batch import ModeledTimes, Numbers, PlanBatch, clipped
 from .traffic import CacheTraffic
@@ -37,15 +38,14 @@ GPU_PROGRAM_SECONDS = 1e-6
 """Seconds to begin and to end a program: scheduling, arguments, first addresses."""
 SCHEDULERS = 4
 """Warps of which an instruction begins each cycle."""
-TENSOR_SIDE = 16
-"""Least elements a side of what tensor cores multiply."""
 GROUP_ROWS, GROUP_COLUMNS = 64, 256
 """Rows that a group of four warps multiplies at once, at least, and columns at most."""
 MOST_WARPS = 8
 """Warps of a program whose results are in tensor memory, at most: with more Triton takes single warps' instructions."""
 FROM_SHARED_PART, TENSOR_MEMORY_PART = 0.62, 0.25
 """Part of the tensor cores' rate that instructions of single warps reach where groups of warps have others: on sm_90
-(Luo et al. 2024, "Benchmarking and Dissecting the NVIDIA Hopper GPU Architecture"); on sm_100, the rate of sm_80."""
+(Luo et al. 2024, "Benchmarking and Dissecting the NVIDIA Hopper GPU Architecture"); on sm_100, the rate of sm_80, an
+estimate."""
 DRAWN = 0.5
 """Part of the multiprocessors that can draw all of the memory's bandwidth."""
 A_THREAD, DOT_A_THREAD = 64, 128
@@ -304,14 +304,14 @@ def _dot(loop: Loop, step: LoopStep, at: PlanBatch, limits: Limits) -> tuple[Num
     rows, columns, depth = (at.tile(side) for side in step.sides)
     rate = tensor_rate(loop.tensor_dtype, limits) if NeedsDevice.of(limits).tensor_cores else 0
     side = np.minimum(rows, columns)
-    fits = (side >= TENSOR_SIDE) & (depth >= least_depth(loop.operand_bytes)) & (rate > 0)
+    fits = (side >= LEAST_SIDE) & (depth >= least_depth(loop.operand_bytes)) & (rate > 0)
     stored = _operands(loop, step, at)
     is_wide = fits & by_warp_groups(rows, at.warps, limits)
     # Stored once. Groups of warps read both operands for each instruction, single warps those of a row and a column.
     moved = np.where(is_wide, stored + _read_by_groups(loop, step, at, limits), stored * (1 + np.sqrt(at.warps)))
     slow = np.where(is_wide, 1, single_warp_part(limits))
     tensor = np.where(fits, products / max(rate, 1.0) / slow, 0)
-    plain = np.where(fits, 0, products * np.where(np.minimum(side, depth) >= TENSOR_SIDE, 1.3, 3))
+    plain = np.where(fits, 0, products * np.where(np.minimum(side, depth) >= LEAST_SIDE, 1.3, 3))
     return tensor, plain, moved
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType
 from xdsl.ir import Attribute, Operation
 
-from ..analysis.needs.traffic import LEAST_SIDE, narrow, operand_bytes
+from ..analysis.needs.traffic import narrow, operand_bytes
 from ..dialect import DotOp, KernelOp, TensorArgumentType, element_of
 from ..limits import Limits
 
@@ -25,11 +25,6 @@ class ItemWidths:
     in_float64: bool
     operand_bytes: int
     tensor_dtype: str = ""
-
-
-def least_depth(operand_bytes: int) -> int:
-    """Least elements of the contracted axis that tensor cores take: 32 of one byte, else 16."""
-    return 2 * LEAST_SIDE if operand_bytes == 1 else LEAST_SIDE
 
 
 def bytes_of(type_: Attribute) -> int:

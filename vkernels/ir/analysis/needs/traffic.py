@@ -31,8 +31,7 @@ from .spaces import element_in, width
 CACHE_SECTOR = 32
 """The smallest number of bytes that a cache moves: shorter contiguous runs waste the rest."""
 LEAST_SIDE = 16
-"""The fewest elements of each side of a dot on tensor cores; of the contracted one twice as many where they have one
-byte (`ir/lowering/ttir/dots.py`)."""
+"""The fewest elements of each side of a dot on tensor cores (`ir/lowering/ttir/dots.py`); see `least_depth`."""
 
 UNCOUNTED_OPERATIONS = (BroadcastOp, PositionOp, BelowOp, arith.ConstantOp, AccessOp, ScratchOp)
 OPERATION_COUNTS = {
@@ -102,8 +101,13 @@ def is_a_dot(flow: Flow, op: DotOp) -> Expr:
         return ZERO
     left, right, axis = set(axes_of(op.left)), set(axes_of(op.right)), op.axis.data
     sides = [product(flow.sizes[a] for a in side) for side in (sorted(left - right), sorted(right - left))]
-    depth = number(2 * LEAST_SIDE if operand_bytes(op) == 1 else LEAST_SIDE)
+    depth = number(least_depth(operand_bytes(op)))
     return product([*(fits(side, number(LEAST_SIDE)) for side in sides), fits(flow.sizes[axis], depth)])
+
+
+def least_depth(operand_bytes: int) -> int:
+    """The fewest elements of the contracted axis that tensor cores take: 32 of one byte, else as of other sides."""
+    return 2 * LEAST_SIDE if operand_bytes == 1 else LEAST_SIDE
 
 
 def on_tensor_cores(flow: Flow, op: DotOp) -> Expr:
