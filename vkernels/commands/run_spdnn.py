@@ -103,7 +103,8 @@ def _show(report: ChallengeReport, console: Console) -> None:
     console.print(
         f"{report.neurons} neurons × {report.layers} layers, {report.images} images, {report.threads} threads\n"
         f"categories: {'match' if report.matches else 'differ'} ({len(report.survivors)} images survive)\n"
-        f"{seconds.middle:.4g} s ({seconds.least:.4g} to {seconds.most:.4g} in {report.rounds} rounds)"
+        f"{seconds.middle:.4g} s ({seconds.least:.4g} to {seconds.most:.4g} in {report.rounds} rounds), "
+        f"preprocessing {report.preprocessing:.4g} s"
     )
     rates = table_of("edges", "count", "per second")
     counts = (report.truth.real_edges, report.executed_edges, report.nominal_edges)
