@@ -53,7 +53,7 @@ WIDE = dict.fromkeys(("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx2"), Tr
         (WIDE | {"amx-tile": True, "amx-bf16": True, "avx512vnni": True}, "x86_64", ("amx-bf16", "vnni")),
         (WIDE | {"amx-bf16": True, "amx-int8": True}, "x86_64", ()),
         ({"neon": True}, "aarch64", ()),
-        ({"neon": True, "dotprod": True, "bf16": True}, "arm64", ("neon-dotprod", "neon-bf16")),
+        ({"neon": True, "dotprod": True, "bf16": True}, "arm64", ("neon-dotprod", "neon-mmla-bf16", "neon-bf16")),
     ],
 )
 def test_dot_units_are_those_for_whole_registers(features, machine, expected):

@@ -30,7 +30,7 @@ def test_limits_name_the_processor(name):
         ("sierraforest", (16, 32), ("vnni-int8", "vnni")),
         ("alderlake", (16, 32), ("vnni",)),
         ("znver3", (16, 32), ()),
-        ("neoverse-v2", (32, 16), ("neon-dotprod", "neon-i8mm", "neon-bf16")),
+        ("neoverse-v2", (32, 16), ("neon-mmla-int8", "neon-i8mm", "neon-dotprod", "neon-mmla-bf16", "neon-bf16")),
         ("apple-m1", (32, 16), ("neon-dotprod",)),
     ],
 )

@@ -2,7 +2,8 @@
 
 A unit takes words: 32 bits that hold neighbouring elements along the contracted axis, the first in the lowest bits. In
 each lane it adds the products of one word's elements with another's to the sum. A matrix unit does so for all rows of
-one operand and all columns of the other, with up to 16 words of each, in eight registers of its own.
+one operand and all columns of the other, with up to 16 words of each, in eight registers of its own. A block unit takes
+words of 64 bits, two rows of one operand and two columns of the other, and adds to the four sums of a vector register.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from .word_kinds import KINDS, MATRIX_SIDE
+from .word_kinds import BLOCK_SIDE, KINDS, MATRIX_SIDE, WordKind
 
 MATRIX_REGISTERS = 8
 """Registers of a matrix unit, each of which holds a block of sums or of an operand."""
@@ -30,12 +31,26 @@ class DotUnit:
     @property
     def depth(self) -> int:
         """Elements of a word."""
-        return KINDS[next(iter(self.instructions))].depth
+        return self._kind.depth
 
     @property
     def is_matrix(self) -> bool:
         """Whether it multiplies matrices."""
-        return KINDS[next(iter(self.instructions))].matrix
+        return self._kind.matrix
+
+    @property
+    def is_block(self) -> bool:
+        """Whether it multiplies blocks of two rows and two columns."""
+        return self._kind.block
+
+    @property
+    def _kind(self) -> WordKind:
+        return KINDS[next(iter(self.instructions))]
+
+    @property
+    def side(self) -> int:
+        """Rows, and columns, of which a tile of sums has a multiple."""
+        return BLOCK_SIDE if self.is_block else 1
 
     @property
     def chunk(self) -> int:
@@ -65,10 +80,12 @@ DOT_UNITS = {
         ),
         DotUnit("vnni-int8", _integers("", s8s8="vpdpbssd", s8u8="vpdpbsud", u8u8="vpdpbuud")),
         DotUnit("vnni", _integers("", u8s8="vpdpbusd")),
+        DotUnit("neon-mmla-int8", _integers("block_", s8s8="smmla", u8u8="ummla", u8s8="usmmla")),
         DotUnit("neon-dotprod", _integers("", s8s8="sdot", u8u8="udot")),
         DotUnit("neon-i8mm", _integers("", u8s8="usdot")),
         DotUnit("amx-bf16", {"matrix_bf16": "tdpbf16ps"}),
         DotUnit("avx512-bf16", {"bf16": "vdpbf16ps"}),
+        DotUnit("neon-mmla-bf16", {"block_bf16_odd": "bfmmla"}),
         DotUnit("neon-bf16", {"bf16_odd": "bfdot"}),
         DotUnit("amx-fp16", {"matrix_f16": "tdpfp16ps"}),
     )

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 MATRIX_SIDE = 16
 """The most rows and columns of a matrix unit's registers, and the words that it contracts at once."""
+BLOCK_SIDE = 2
+"""Rows and columns of the block of sums in a register, of a unit that multiplies blocks."""
 
 
 @dataclass(frozen=True)
@@ -13,27 +15,37 @@ class WordKind:
     """How a dot reads its words: as elements of the `left` and of the `right` operand's, with sums of type `sum`, i32
     or f32.
 
-    `matrix`: a unit that multiplies matrices takes `MATRIX_SIDE` words of each at once.
+    `matrix`: a unit that multiplies matrices takes `MATRIX_SIDE` words of each at once. `block`: words have 64 bits,
+    and a unit multiplies two rows by two columns of them. `odd`: sums of pairs are rounded to odd.
     """
 
     left: str
     right: str
     sum: str
     matrix: bool = False
+    block: bool = False
+    odd: bool = False
+
+    @property
+    def bits(self) -> int:
+        """Bits of a word."""
+        return 64 if self.block else 32
 
     @property
     def depth(self) -> int:
         """Elements of a word."""
-        return 4 if self.left in ("s8", "u8") else 2
+        return self.bits // (8 if self.left in ("s8", "u8") else 16)
 
 
 _INTEGERS = ("s8", "u8")
 KINDS = {
     **{f"{a}{b}": WordKind(a, b, "i32") for a in _INTEGERS for b in _INTEGERS},
     "bf16": WordKind("bf16", "bf16", "f32"),
-    "bf16_odd": WordKind("bf16", "bf16", "f32"),
+    "bf16_odd": WordKind("bf16", "bf16", "f32", odd=True),
     **{f"matrix_{a}{b}": WordKind(a, b, "i32", True) for a in _INTEGERS for b in _INTEGERS},
     "matrix_bf16": WordKind("bf16", "bf16", "f32", True),
     "matrix_f16": WordKind("f16", "f16", "f32", True),
+    **{f"block_{a}{b}": WordKind(a, b, "i32", block=True) for a in _INTEGERS for b in _INTEGERS},
+    "block_bf16_odd": WordKind("bf16", "bf16", "f32", block=True, odd=True),
 }
 """Every kind by its name."""

@@ -82,7 +82,8 @@ def dot_units(features: dict[str, bool], machine: str) -> tuple[str, ...]:
     """Names of the dot units for whole vector registers, from LLVM's names of the CPU's features."""
     _, register_bytes = vector_registers(features, machine)
     if is_arm(machine):
-        return tuple(f"neon-{name}" for name in ("dotprod", "i8mm", "bf16") if features.get(name))
+        names = {"i8mm": ("mmla-int8", "i8mm"), "dotprod": ("dotprod",), "bf16": ("mmla-bf16", "bf16")}
+        return tuple(f"neon-{name}" for feature, each in names.items() if features.get(feature) for name in each)
     if machine not in ("x86_64", "AMD64") or register_bytes < 32:
         return ()
     wide = register_bytes == 64

@@ -53,8 +53,10 @@ PROCESSORS: Mapping[str, Processor] = {
         Processor("neoverse-v1", _ARM_86, 64, _MIB, 32 * _MIB, AARCH64),
         Processor("neoverse-n2", _ARM_86, 128, _MIB, 128 * _MIB, AARCH64),
         Processor("neoverse-v2", _ARM_86, 72, _MIB, 114 * _MIB, AARCH64),
+        Processor("ampere1", _ARM_86, 192, 2 * _MIB, 64 * _MIB, AARCH64),
         Processor("apple-m1", ("dotprod",), 8, 3 * _MIB, 8 * _MIB, AARCH64),
         Processor("apple-m2", _ARM_86, 8, 4 * _MIB, 8 * _MIB, AARCH64),
+        Processor("apple-m3", _ARM_86, 8, 4 * _MIB, 8 * _MIB, AARCH64),
         Processor("apple-m4", _ARM_86, 10, 4 * _MIB, 8 * _MIB, AARCH64),
     )
 }

@@ -45,7 +45,7 @@ def limits_for(name: str) -> Limits:
 def test_the_unit_is_in_the_code_of_processors_that_have_it_alone(name: str, element: str) -> None:
     module = parse_module(matmul_text(element, SUMS[element]))
     assembly = assembly_for_processor(module, PLAN, Facts(SIZES, distinct=True), limits_for(name))
-    has = [unit for unit in units_for(name, element) if not unit.is_matrix]
+    has = [unit for unit in units_for(name, element) if not unit.is_matrix and not unit.is_block]
     for unit in DOT_UNITS.values():
         is_in = any(f"\t{instruction}\t" in assembly for instruction in unit.instructions.values())
         assert is_in == (unit in has[:1])
@@ -56,6 +56,7 @@ def test_the_unit_is_in_the_code_of_processors_that_have_it_alone(name: str, ele
     [
         ("neoverse-v2", "uu", "udot"),
         ("neoverse-v2", "us", "usdot"),
+        ("ampere1", "ss", "sdot"),
         ("neoverse-v2", "su", "usdot"),
         ("neoverse-n1", "us", "udot"),
         ("sierraforest", "su", "vpdpbsud"),
@@ -66,6 +67,30 @@ def test_signs_choose_the_instruction(name: str, signs: str, instruction: str) -
     module = parse_module(matmul_text("i8", "i32", signs))
     assembly = assembly_for_processor(module, PLAN, Facts(SIZES, distinct=True), limits_for(name))
     assert f"\t{instruction}\t" in assembly
+
+
+@pytest.mark.parametrize(
+    ("name", "element", "signs", "instruction"),
+    [
+        ("neoverse-v2", "i8", "ss", "smmla"),
+        ("neoverse-n2", "i8", "uu", "ummla"),
+        ("apple-m3", "i8", "su", "usmmla"),
+        ("ampere1", "i8", "us", "usmmla"),
+        ("neoverse-v1", "bf16", "ss", "bfmmla"),
+    ],
+)
+def test_blocks_stay_in_registers_while_a_loop_runs(name: str, element: str, signs: str, instruction: str) -> None:
+    """An iteration multiplies each pair of rows by each pair of columns, and loads each pair once."""
+    depth = 8 if element == "i8" else 4
+    plan = Plan({"i": 8, "j": 12}, {"k": depth}, packs=("a", "b"), lanes="j", order=("j", "i"))
+    module = parse_module(matmul_text(element, SUMS[element], signs))
+    facts = Facts({"M": 64, "N": 96, "K": 64 * depth}, distinct=True)
+    assembly = assembly_for_processor(module, plan, facts, limits_for(name))
+    (loop,) = [lines for lines in blocks_of(assembly) if any(line.split()[0] == instruction for line in lines)]
+    operations = list(takewhile(lambda operation: not operation.startswith("b."), (line.split()[0] for line in loop)))
+    assert operations.count(instruction) == 4 * 6
+    assert operations.count("ldp") + operations.count("ldr") <= 4 + 6
+    assert len(operations) <= 4 * 6 + 16
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(32, 32), (16, 48), (9, 32)])

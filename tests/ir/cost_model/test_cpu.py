@@ -23,6 +23,8 @@ from vkernels.library.activations import activate_elements
 from vkernels.library.convolution import convolve
 from vkernels.library.dense import matmul_bias
 from vkernels.library.spdnn import sparse_layers
+from vkernels.targets import limits_of
+from vkernels.targets.processors import processor_targets
 
 from ..lowering.llvm.texts import matmul_text
 from ..planning.kernels import build, kernel_of
@@ -130,6 +132,23 @@ def test_the_planner_takes_the_matrix_unit(element: str, unit: str):
     plan = choose_plan(kernel, sizes, limits).plan
     found = find_word_dots(plan_kernel(phases_of(kernel), plan, Facts(sizes, distinct=True)), limits.dot_units)
     assert [dot.on.unit.name for dot in found.values()] == [unit]
+
+
+@pytest.mark.parametrize(("element", "units"), [
+    ("i8", ("neon-mmla-int8", "neon-dotprod")), ("bf16", ("neon-mmla-bf16", "neon-bf16")),
+])  # fmt: skip
+def test_the_planner_takes_blocks_of_even_sides(element: str, units: tuple[str, ...]):
+    sizes = {"M": 512, "N": 512, "K": 512}
+    kernel = kernel_of(parse_module(matmul_text(element, "i32" if element == "i8" else "f32")))
+    limits = limits_of(processor_targets()["cpu:neoverse-v2"])
+    chosen = {}
+    for present in (units, units[1:]):
+        limits = replace(limits, dot_units=present)
+        plan = choose_plan(kernel, sizes, limits).plan
+        found = find_word_dots(plan_kernel(phases_of(kernel), plan, Facts(sizes, distinct=True)), present)
+        assert [dot.on.unit.name for dot in found.values()] == [present[0]]
+        chosen[present] = model_plan(read_space(kernel, sizes, limits), plan).seconds
+    assert chosen[units] < 0.8 * chosen[units[1:]]
 
 
 def test_the_planner_takes_the_unit():

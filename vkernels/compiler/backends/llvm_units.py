@@ -27,6 +27,10 @@ _ARM_INTRINSICS = {
     "u8u8": "llvm.aarch64.neon.udot.v4i32.v16i8",
     "u8s8": "llvm.aarch64.neon.usdot.v4i32.v16i8",
     "bf16_odd": "llvm.aarch64.neon.bfdot.v4f32.v8bf16",
+    "block_s8s8": "llvm.aarch64.neon.smmla.v4i32.v16i8",
+    "block_u8u8": "llvm.aarch64.neon.ummla.v4i32.v16i8",
+    "block_u8s8": "llvm.aarch64.neon.usmmla.v4i32.v16i8",
+    "block_bf16_odd": "llvm.aarch64.neon.bfmmla",
 }
 _MATRIX_DOTS = {
     kind.removeprefix("matrix_"): f"llvm.x86.{instruction}"
@@ -88,10 +92,11 @@ def _function(kind: str, lanes: int, on_arm: bool) -> str:
     intrinsics = _ARM_INTRINSICS if on_arm else _INTRINSICS
     if kind not in intrinsics:
         raise IRError(f"there is no dot unit for words of {kind}")
-    bits, words = 32 * lanes, f"<{lanes} x i32>"
+    bits, word = 32 * lanes, KINDS[kind].bits
+    words = f"<{bits // word} x i{word}>"
     intrinsic = intrinsics[kind].format(bits=bits)
-    is_float = KINDS[kind].depth == 2
-    sums = f"<{lanes} x float>" if is_float else words
+    is_float = KINDS[kind].sum == "f32"
+    sums = f"<{lanes} x {'float' if is_float else 'i32'}>"
     elements = f"<{2 * lanes} x bfloat>" if is_float else f"<{4 * lanes} x i8>"
     return f"""
 declare {sums} @{intrinsic}({sums}, {elements}, {elements})

@@ -25,9 +25,10 @@ MATRIX_LATENCY = 13.0
 class Words:
     """What a loop does on words.
 
-    `depths`: the elements that one element of an operation's registers holds. `chains`: the links that each contracted
-    element adds to the chain of a dot's sums. `operations`: of a dot for each element, or the part of an extension's
-    that is left. `held`: where a matrix unit holds the tiles of these axes, which then take no vector registers.
+    `depths`: the elements that one element of an operation's registers holds, of 32 bits. `chains`: the links that each
+    contracted element adds to the chain of a dot's sums. `operations`: of a dot for each element, or the part of an
+    extension's that is left. `held`: where a matrix unit holds the tiles of these axes, which then take no vector
+    registers.
     """
 
     depths: dict[Operation, Numbers] = field(default_factory=dict)
@@ -65,21 +66,23 @@ def _add(found: Words, dot: DotOp, narrow: NarrowDot, at: PlanBatch, limits: Lim
     ways = units_for(limits.dot_units, narrow.elements[number], narrow.elements[1 - number])
     if not ways:
         return
-    plain: Numbers = 1.0  # elements of a word
+    plain: Numbers = 1.0  # elements in 32 bits
     blocks: Numbers = 1.0  # words of a row that a matrix unit takes at once
+    pairs: Numbers = 1.0  # rows, and columns, that a block unit takes at once
     for on in reversed(ways):
         suits = _suits(dot, on, second.result, at)
-        plain = np.where(suits, float(on.unit.depth), plain)
+        plain = np.where(suits, float(on.unit.depth / on.unit.side), plain)
         blocks = np.where(suits, float(MATRIX_SIDE if on.unit.is_matrix else 1), blocks)
+        pairs = np.where(suits, float(on.unit.side), pairs)
     on_matrix = blocks > 1
     vectors = cpu_rates(limits).vectors
-    for load, side in ((first, 1.0), (second, blocks)):
+    for load, side in ((first, 1.0), (second, blocks * pairs**2)):
         extension = next(iter(load.result.uses)).operation
         found.depths.update({load: plain * side, extension: plain * side})
         found.operations[extension] = np.where(plain > 1, 0.0, 1.0)
-    found.depths[dot] = plain * blocks
-    found.chains[dot] = np.where(on_matrix, MATRIX_LATENCY / blocks, 1.0) / plain
-    found.operations[dot] = np.where(on_matrix, vectors / blocks, 1.0) / plain
+    found.depths[dot] = plain * blocks * pairs
+    found.chains[dot] = np.where(on_matrix, MATRIX_LATENCY / blocks, 1 / pairs) / plain
+    found.operations[dot] = np.where(on_matrix, vectors / blocks, 1 / pairs) / plain
     for value in (first.result, second.result, dot.result):
         held = found.held.get(axes_of(value), False)
         found.held[axes_of(value)] = np.logical_or(held, on_matrix)
@@ -87,11 +90,12 @@ def _add(found: Words, dot: DotOp, narrow: NarrowDot, at: PlanBatch, limits: Lim
 
 def _suits(dot: DotOp, on: OnUnit, second: SSAValue, at: PlanBatch) -> Numbers:
     """In which plans a unit can take a dot."""
-    size = at.size(dot.axis.data)
+    size, columns = at.size(dot.axis.data), at.size(at.choices.lanes or "")
+    rows = at.tile(axis for axis in axes_of(second) if axis != dot.axis.data)
     if not on.unit.is_matrix:
-        return np.mod(size, on.unit.depth) == 0
-    rows = np.ceil(at.tile(axis for axis in axes_of(second) if axis != dot.axis.data) / MATRIX_SIDE)
-    columns = np.ceil(at.size(at.choices.lanes or "") / MATRIX_SIDE)
+        side = on.unit.side
+        return (np.mod(size, on.unit.depth) == 0) & (np.mod(rows, side) == 0) & (np.mod(columns, side) == 0)
+    rows, columns = np.ceil(rows / MATRIX_SIDE), np.ceil(columns / MATRIX_SIDE)
     registers = narrow_dots_beside(dot) * rows * columns + rows + columns
     return (size == on.unit.chunk) & (registers <= MATRIX_REGISTERS)
 

@@ -1,34 +1,43 @@
-"""Operations on words: neighbouring narrow elements as 32 bits, as the dot units of CPUs take them."""
+"""Operations on words: neighbouring narrow elements as 32 or 64 bits, as the dot units of CPUs take them."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, IntegerType, StringAttr, TensorType, f32, i32
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, IntegerType, StringAttr, TensorType, f32, i32, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import AnyAttr, VarConstraint, irdl_op_definition, operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
-from ..word_kinds import KINDS, MATRIX_SIDE
+from ..word_kinds import KINDS, MATRIX_SIDE, WordKind
 from .assembly import listed
 from .attributes import element_of, size_text, sizes_of, tile_type
 from .compute import PureOp, verify_axis, verify_contraction
 
 _SUMS = {"i32": i32, "f32": f32}
+_WORDS = {32: i32, 64: i64}
+"""Words of so many bits as elements."""
 
 
-def depth_of(element: Attribute) -> int | None:
+def word_type(kind: WordKind) -> IntegerType:
+    """The element type of words of a kind."""
+    return _WORDS[kind.bits]
+
+
+def depth_of(element: Attribute, word: Attribute = i32) -> int | None:
     """Elements of a word; None for elements that are not joined to words."""
+    bits = 64 if word == i64 else 32
     if isinstance(element, BFloat16Type | Float16Type):
-        return 2
-    return 4 if isinstance(element, IntegerType) and element.width.data == 8 else None
+        return bits // 16
+    return bits // 8 if isinstance(element, IntegerType) and element.width.data == 8 else None
 
 
 @irdl_op_definition
 class WordsOp(PureOp):
-    """Neighbouring elements along `axis`, i8, bf16 or f16, joined to words of 32 bits, the first in the lowest bits.
+    """Neighbouring elements along `axis`, i8, bf16 or f16, joined to words of 32 or 64 bits, the first in the lowest
+    bits.
 
-    The result has the same axes, a fourth or half as many positions along `axis`, and elements of i32.
+    The result has the same axes, as many positions along `axis` as there are words, and elements of i32 or i64.
     """
 
     name = "vk.words"
@@ -39,18 +48,19 @@ class WordsOp(PureOp):
 
     assembly_format = "$tile `along` custom<Name>($axis) attr-dict `:` type($tile) `->` type($result)"
 
-    def __init__(self, tile: SSAValue, axis: str):
-        depth = depth_of(element_of(tile)) or 1
+    def __init__(self, tile: SSAValue, axis: str, word: IntegerType = i32):
+        depth = depth_of(element_of(tile), word) or 1
         sizes = {each: size // depth if each == axis else size for each, size in sizes_of(tile).items()}
         super().__init__(
             operands=[tile],
             properties={"axis": StringAttr(axis)},
-            result_types=[tile_type(i32, sizes, sizes.values())],
+            result_types=[tile_type(word, sizes, sizes.values())],
         )
 
     def verify_(self) -> None:
         verify_axis(self.axis, self.tile, "the tile's")
-        depth = depth_of(element_of(self.tile))
+        word = i64 if element_of(self.result) == i64 else i32
+        depth = depth_of(element_of(self.tile), word)
         if depth is None:
             raise VerifyException(f"elements are {element_of(self.tile)}, expected i8, bf16 or f16")
         sizes = sizes_of(self.tile)
@@ -59,8 +69,8 @@ class WordsOp(PureOp):
                 f"axis {self.axis.data} has size {size_text(sizes[self.axis.data])}, expected a multiple of {depth}"
             )
         sizes[self.axis.data] //= depth
-        if self.result.type != tile_type(i32, sizes, sizes.values()):
-            raise VerifyException(f"the result is {self.result.type}, expected i32 and a part of {self.axis.data}")
+        if self.result.type != tile_type(word, sizes, sizes.values()):
+            raise VerifyException(f"the result is {self.result.type}, expected {word} and a part of {self.axis.data}")
 
 
 @irdl_op_definition
@@ -76,7 +86,8 @@ class WordDotOp(PureOp):
     last bit set where anything was cut off. `matrix_` before a kind means a unit that multiplies matrices: `left` has
     its columns, `right` its rows, and both have 16 words. It adds the products of all first elements in order,
     beginning at 0 and rounding each into their sum, does the same with the second elements, and then adds both sums,
-    rounded, and that to `sum`. In all float kinds f32 below 2^-126 are 0: operands of bf16, products and sums.
+    rounded, and that to `sum`. `block_` before a kind means words of 64 bits, each as two of the plain kind in
+    turn. In all float kinds f32 below 2^-126 are 0: operands of bf16, products and sums.
     """
 
     name = "vk.word_dot"
@@ -110,9 +121,10 @@ class WordDotOp(PureOp):
     def verify_(self) -> None:
         if self.kind.data not in KINDS:
             raise VerifyException(f'kind "{self.kind.data}" is not one of {listed([*KINDS])}')
-        if any(element_of(value) != i32 for value in (self.left, self.right)):
-            raise VerifyException(f"words are i32, not {element_of(self.left)} and {element_of(self.right)}")
         kind = KINDS[self.kind.data]
+        if any(element_of(value) != word_type(kind) for value in (self.left, self.right)):
+            elements = f"{element_of(self.left)} and {element_of(self.right)}"
+            raise VerifyException(f"words are {word_type(kind)}, not {elements}")
         expected = _SUMS[kind.sum]
         if element_of(self.sum) != expected:
             raise VerifyException(f"the sum has elements of {element_of(self.sum)}, expected {expected}")
@@ -121,4 +133,4 @@ class WordDotOp(PureOp):
             raise VerifyException(f"a matrix unit takes {MATRIX_SIDE} words along {self.axis.data}")
 
 
-__all__ = ["WordDotOp", "WordsOp", "depth_of"]
+__all__ = ["WordDotOp", "WordsOp", "depth_of", "word_type"]

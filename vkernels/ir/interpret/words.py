@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-from xdsl.dialects.builtin import bf16, f16
+from xdsl.dialects.builtin import bf16, f16, i64
 from xdsl.ir import Operation, SSAValue
 
 from ..dialect import WordDotOp, WordsOp, axes_of, element_of
@@ -22,13 +22,16 @@ def _words(_: TileInterpreter, op: WordsOp, tile: Array) -> Array:
     """Elements joined to words: their bytes, side by side."""
     number = axes_of(op.tile).index(op.axis.data)
     stored = np.moveaxis(to_storage(tile, element_of(op.tile)), number, -1)
-    return np.moveaxis(np.ascontiguousarray(stored).view(np.int32), -1, number)
+    words = np.int64 if element_of(op.result) == i64 else np.int32
+    return np.moveaxis(np.ascontiguousarray(stored).view(words), -1, number)
 
 
 def _word_dot(_: TileInterpreter, op: WordDotOp, left: Array, right: Array, total: Array) -> Array:
     axes = tuple(dict.fromkeys((*axes_of(op.sum), op.axis.data)))
     kind = KINDS[op.kind.data]
     sides = [_last(op.left, left, axes), _last(op.right, right, axes)]
+    width = np.int64 if kind.block else np.int32
+    sides = [side.astype(width, copy=False) for side in sides]
     one, other = (_elements(side, _ELEMENTS[e]) for side, e in zip(sides, (kind.left, kind.right), strict=True))
     if kind.sum == "i32":
         products = (one.astype(np.int32) * other.astype(np.int32)).sum(axis=-1, dtype=np.int64)
@@ -36,7 +39,7 @@ def _word_dot(_: TileInterpreter, op: WordDotOp, left: Array, right: Array, tota
     element = bf16 if kind.left == "bf16" else f16
     one, other = np.broadcast_arrays(*(_flushed(from_storage(side, element)) for side in (one, other)))
     start = _flushed(np.broadcast_to(total, one.shape[:-1]).astype(np.float32))
-    if op.kind.data == "bf16_odd":
+    if kind.odd:
         return _added_to_odd(start, one, other)
     if not kind.matrix:
         order = [word + n for word in range(0, one.shape[-1], kind.depth) for n in reversed(range(kind.depth))]
@@ -89,7 +92,7 @@ def _last(value: SSAValue, array: Array, axes: tuple[str, ...]) -> Array:
 
 def _elements(words: Array, kind: type[np.generic]) -> Array:
     """The elements of the words, along the last axis."""
-    return np.ascontiguousarray(words).astype(np.int32, copy=False).view(kind)
+    return np.ascontiguousarray(words).view(kind)
 
 
 def _flushed(values: Array) -> Array:

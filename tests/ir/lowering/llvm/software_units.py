@@ -14,7 +14,9 @@ def software_units(llvm_ir: str) -> str:
     """A module of the unit functions that LLVM IR calls."""
     found = {(kind, int(lanes)) for kind, lanes in re.findall(rf"@{UNIT}_(\w+?)_(\d+)\b", llvm_ir)}
     make = {"bf16": _bf16, "bf16_odd": _bf16_odd}
-    functions = [make.get(kind, _integers)(kind, lanes) for kind, lanes in sorted(found)]
+    functions = [
+        _block(kind) if KINDS[kind].block else make.get(kind, _integers)(kind, lanes) for kind, lanes in sorted(found)
+    ]
     return "\n".join(dict.fromkeys([*functions, *software_matrix_functions(llvm_ir)]))
 
 
@@ -70,34 +72,90 @@ def _bf16_odd(kind: str, lanes: int) -> str:
     lines, result = [], "%sums"
     for lane in range(lanes):
         for name, source in (("l", "%left"), ("r", "%right")):
-            lines += [
-                f"%{name}{lane} = extractelement {words} {source}, i32 {lane}",
-                f"%{name}{lane}low = shl i32 %{name}{lane}, 16",
-                f"%{name}{lane}high = and i32 %{name}{lane}, -65536",
-            ]
-            for part in ("low", "high"):
-                lines += [
-                    f"%{name}{lane}{part}f = bitcast i32 %{name}{lane}{part} to float",
-                    f"%{name}{lane}{part}z = call float @soft_zero(float %{name}{lane}{part}f)",
-                    f"%{name}{lane}{part}d = fpext float %{name}{lane}{part}z to double",
-                ]
-        for part in ("low", "high"):
-            lines += [
-                f"%p{lane}{part}d = fmul double %l{lane}{part}d, %r{lane}{part}d",
-                f"%p{lane}{part} = call float @soft_odd(double %p{lane}{part}d, double 0.0)",
-                f"%p{lane}{part}w = fpext float %p{lane}{part} to double",
-            ]
+            lines.append(f"%{name}{lane} = extractelement {words} {source}, i32 {lane}")
         lines += [
-            f"%both{lane} = call float @soft_odd(double %p{lane}lowd2, double %p{lane}highd2)".replace("d2", "w"),
-            f"%both{lane}d = fpext float %both{lane} to double",
             f"%sum{lane} = extractelement {floats} %sums, i32 {lane}",
-            f"%sum{lane}z = call float @soft_zero(float %sum{lane})",
-            f"%sum{lane}d = fpext float %sum{lane}z to double",
-            f"%new{lane} = call float @soft_odd(double %sum{lane}d, double %both{lane}d)",
+            f"%new{lane} = call float @soft_pair(float %sum{lane}, i32 %l{lane}, i32 %r{lane})",
             f"%result{lane} = insertelement {floats} {result}, float %new{lane}, i32 {lane}",
         ]
         result = f"%result{lane}"
-    return _ODD + _function(kind, lanes, floats, lines, result)
+    return _ODD + _PAIR + _function(kind, lanes, floats, lines, result)
+
+
+def _block(kind: str) -> str:
+    """Two rows by two columns of words of 64 bits: each sum takes the elements, or the pairs of floats, in order."""
+    is_float = KINDS[kind].sum == "f32"
+    number, words = ("float" if is_float else "i32"), "<2 x i64>"
+    sums, lines, result = f"<4 x {number}>", [], "%sums"
+    for place in range(2):
+        lines += [f"%{side[0]}{place} = extractelement {words} %{side}, i32 {place}" for side in ("left", "right")]
+    for lane in range(4):
+        operands = f"i64 %l{lane // 2}, i64 %r{lane % 2}"
+        lines += [
+            f"%sum{lane} = extractelement {sums} %sums, i32 {lane}",
+            f"%new{lane} = call {number} @soft_{kind}({number} %sum{lane}, {operands})",
+            f"%result{lane} = insertelement {sums} {result}, {number} %new{lane}, i32 {lane}",
+        ]
+        result = f"%result{lane}"
+    head = f"define linkonce_odr hidden {sums} @{unit_name(kind, 4)}({sums} %sums, {words} %left, {words} %right)"
+    body = "\n".join((f"{head} noinline {{", *lines, f"ret {sums} {result}", "}"))
+    return (_ODD + _PAIR + _PAIRS if is_float else _sum_of_eight(kind)) + body
+
+
+def _sum_of_eight(kind: str) -> str:
+    lines, total = [], "%sum"
+    shifts = ["lshr" if side == "u8" else "ashr" for side in (KINDS[kind].left, KINDS[kind].right)]
+    for n in range(8):
+        for side, shift in zip(("left", "right"), shifts, strict=True):
+            lines += [f"%{side}{n} = shl i64 %{side}, {56 - 8 * n}", f"%{side}{n}w = {shift} i64 %{side}{n}, 56"]
+            lines.append(f"%{side}{n}i = trunc i64 %{side}{n}w to i32")
+        lines += [f"%p{n} = mul i32 %left{n}i, %right{n}i", f"%sum{n} = add i32 {total}, %p{n}"]
+        total = f"%sum{n}"
+    head = f"define linkonce_odr hidden i32 @soft_{kind}(i32 %sum, i64 %left, i64 %right) noinline {{"
+    return "\n".join((head, *lines, f"ret i32 {total}", "}", ""))
+
+
+def _pair() -> str:
+    lines = []
+    for side in ("left", "right"):
+        lines += [f"%{side}low = shl i32 %{side}, 16", f"%{side}high = and i32 %{side}, -65536"]
+        for part in ("low", "high"):
+            lines += [
+                f"%{side}{part}f = bitcast i32 %{side}{part} to float",
+                f"%{side}{part}z = call float @soft_zero(float %{side}{part}f)",
+                f"%{side}{part}d = fpext float %{side}{part}z to double",
+            ]
+    for part in ("low", "high"):
+        lines += [
+            f"%{part}d = fmul double %left{part}d, %right{part}d",
+            f"%{part} = call float @soft_odd(double %{part}d, double 0.0)",
+            f"%{part}w = fpext float %{part} to double",
+        ]
+    lines += [
+        "%both = call float @soft_odd(double %loww, double %highw)",
+        "%bothd = fpext float %both to double",
+        "%sumz = call float @soft_zero(float %sum)",
+        "%sumd = fpext float %sumz to double",
+        "%new = call float @soft_odd(double %sumd, double %bothd)",
+    ]
+    head = "define linkonce_odr hidden float @soft_pair(float %sum, i32 %left, i32 %right) noinline {"
+    return "\n".join((head, *lines, "ret float %new", "}", ""))
+
+
+_PAIR = _pair()
+_PAIRS = """
+define linkonce_odr hidden float @soft_block_bf16_odd(float %sum, i64 %left, i64 %right) {
+  %left0 = trunc i64 %left to i32
+  %right0 = trunc i64 %right to i32
+  %middle = call float @soft_pair(float %sum, i32 %left0, i32 %right0)
+  %left_up = lshr i64 %left, 32
+  %right_up = lshr i64 %right, 32
+  %left1 = trunc i64 %left_up to i32
+  %right1 = trunc i64 %right_up to i32
+  %end = call float @soft_pair(float %middle, i32 %left1, i32 %right1)
+  ret float %end
+}
+"""
 
 
 _ODD = """

@@ -146,7 +146,8 @@ def test_bf16_below_the_least_normal_number_is_zero() -> None:
     np.testing.assert_array_equal(out, seen)
 
 
-def test_equal_numbers_that_are_rounded_to_odd_stay_within_the_bound() -> None:
+@pytest.mark.parametrize("unit", ["neon-bf16", "neon-mmla-bf16"])
+def test_equal_numbers_that_are_rounded_to_odd_stay_within_the_bound(unit: str) -> None:
     """Each addition errs the same way, as much as it can: of 1 and 1 + 2^-7, squared and not."""
     k = 4096
     a = guarded(np.full((2, k), 0x3F81, np.uint16))
@@ -154,10 +155,56 @@ def test_equal_numbers_that_are_rounded_to_odd_stay_within_the_bound() -> None:
     out = guarded(np.full((2, 2), np.nan, np.float32))
     plan = Plan({"i": 2, "j": 4}, {"k": 4}, packs=("a", "b"), lanes="j")
     facts = Facts({"M": 2, "N": 2, "K": k}, distinct=True)
-    code, _ = compiled(matmul_text("bf16", "f32"), plan, facts, ("neon-bf16",), 16)
+    code, _ = compiled(matmul_text("bf16", "f32"), plan, facts, (unit,), 16)
     Call(code, [a, b, out], {"M": 2, "N": 2, "K": k}).run()
     exact = as_floats(a).astype(np.float64) @ as_floats(b).astype(np.float64)
     assert (np.abs(out - exact) <= (16 + 4 * np.log2(k)) * 2.0**-24 * exact).all()
+
+
+BLOCK_PLANS = [
+    Plan({"i": 4, "j": 32}, {"k": 8}, packs=("a", "b"), lanes="j", order=("j", "i")),
+    Plan({"i": 6, "j": 10}, {"k": 16}, packs=("a", "b"), lanes="j", order=("i", "j")),
+    Plan({"i": 32, "j": 2}, {"k": 8}, packs=("a", "b"), lanes="i", order=("i", "j")),
+    Plan({"i": 2, "j": 16}, {"k": 8}, packs=("a", "b"), lanes="j", splits={"k": 3}),
+]
+"""Plans with an even number of rows and of columns."""
+
+
+@pytest.mark.sample(10)
+@pytest.mark.parametrize(("shape", "turned"), CASES)
+@pytest.mark.parametrize("plan", BLOCK_PLANS)
+@pytest.mark.parametrize("signs", ["ss", "uu", "su", "us"])
+def test_blocks_of_int8_are_exact_and_as_interpreted(
+    plan: Plan, shape: tuple[int, int, int], turned: tuple[bool, bool], signs: str
+) -> None:
+    m, n, k = shape
+    a, b = operand((m, k), "i8", turned[0], 1), operand((k, n), "i8", turned[1], 2)
+    out, seen = guarded(np.full((m, n), -7, np.int32)), np.full((m, n), -7, np.int32)
+    facts = Facts(strides={"a": _strides(turned[0]), "b": _strides(turned[1]), "out": (-1, 1)}, distinct=True)
+    units = ("neon-mmla-int8", "neon-dotprod", "neon-i8mm")
+    code, mapped = compiled(matmul_text("i8", "i32", signs), plan, facts, units, 16)
+    assert "of block_" in mapped
+    Call(code, [a, b, out], {"M": m, "N": n, "K": k}).run()
+    np.testing.assert_array_equal(out, product(a, b, signs))
+    if m * n * k < 5000:
+        interpret(parse_module(mapped), {"a": a, "b": b, "out": seen})
+        np.testing.assert_array_equal(out, seen)
+
+
+@pytest.mark.sample(8)
+@pytest.mark.parametrize(("shape", "turned"), CASES)
+@pytest.mark.parametrize("plan", BLOCK_PLANS)
+def test_blocks_of_bf16_are_within_the_bound_and_as_interpreted(
+    plan: Plan, shape: tuple[int, int, int], turned: tuple[bool, bool]
+) -> None:
+    test_bf16_is_within_the_bound_and_as_interpreted(plan, shape, turned, "neon-mmla-bf16", 16)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(3, 32), (4, 21), (1, 16)])
+def test_odd_tiles_take_another_unit_than_blocks(rows: int, columns: int) -> None:
+    plan = Plan({"i": rows, "j": columns}, {"k": 8}, packs=("a", "b"), lanes="j")
+    _, mapped = compiled(matmul_text("i8", "i32"), plan, Facts(distinct=True), ("neon-mmla-int8", "neon-dotprod"), 16)
+    assert "of s8s8" in mapped
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 6])

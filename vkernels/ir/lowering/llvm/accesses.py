@@ -15,7 +15,7 @@ from .addresses import Address, AddressedAccess
 from .apart import load_apart, store_apart
 from .elementwise import extend, extremum, truncate
 from .emit import LlvmEmitter, vector
-from .matrix import is_for_matrices
+from .matrix import is_for_units
 from .state import AddressedMemory, LlvmState
 from .tiles import RegisterTile, element_bytes, memory_element
 
@@ -130,8 +130,8 @@ def _combine_half(emit: LlvmEmitter, pointer: str, value: str, kind: str, elemen
 
 def lower_load(state: LlvmState, operation: AccessOp) -> None:
     access = AddressedAccess(state, operation)
-    if isinstance(operation, LoadOp) and is_for_matrices(operation):
-        state.for_matrices[operation.result] = access
+    if isinstance(operation, LoadOp) and is_for_units(operation):
+        state.for_units[operation.result] = access
         return
     element = memory_element(element_of(operation.tile), operation)
     if _is_for_dots(state, operation):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 
@@ -11,6 +11,7 @@ from xdsl.ir import SSAValue
 
 from ...dialect import BroadcastOp, BufferOp, DotOp, GatherOp, LoadOp, MemoryType, ScratchOp, WordDotOp, axes_of
 from ..common import terminator_of
+from .blocks import BlockDot, blocks_of
 from .matrix import MatrixDot, held_sums, set_shape, shape_of
 from .state import LlvmState
 
@@ -60,13 +61,15 @@ def _is_for_all_lanes(state: LlvmState, value: SSAValue) -> bool:
 
 
 def _lower_for(state: LlvmState, operation: ForOp) -> None:
-    """A loop; sums that a matrix unit holds meanwhile are not carried by it."""
+    """A loop; sums that a matrix unit holds meanwhile are not carried by it, those of a block unit as blocks."""
     emit = state.emit
     block = operation.body.block
-    held = _begin_held(state, operation)
-    kept = [number for number in range(len(operation.iter_args)) if number not in held]
+    held, blocks = _begin_held(state, operation), blocks_of(state, operation)
+    kept = [number for number in range(len(operation.iter_args)) if number not in (*held, *blocks)]
     first = [operation.iter_args[number] for number in kept]
-    initial, types = state.names_of(first), state.types_of(first)
+    own = len(state.names_of(first))
+    initial = [*state.names_of(first), *(name for dot in blocks.values() for name in dot.sums)]
+    types = [*state.types_of(first), *(type_ for dot in blocks.values() for type_ in dot.types)]
     bounds = [state.scalar(value) for value in (operation.lb, operation.ub, operation.step)]
     position, arguments = emit.name(), [emit.name() for _ in initial]
     prefix, results = _results(state, len(types))
@@ -77,14 +80,29 @@ def _lower_for(state: LlvmState, operation: ForOp) -> None:
     emit.line(f"{prefix}scf.for {position} = {bounds[0]} to {bounds[1]} step {bounds[2]}{carried} : i64 {{")
     with state.region(_carries_memory(operation.results)):
         state.define(block.args[0], [position])
-        _bind(state, [block.args[1 + number] for number in kept], arguments, first)
+        _bind(state, [block.args[1 + number] for number in kept], arguments[:own], first)
+        _take(blocks, arguments[own:])
         state.walk(block)
         yielded = terminator_of(block).operands
-        _yield(state, "scf.yield", [yielded[number] for number in kept])
+        names = [
+            *state.names_of([yielded[number] for number in kept]),
+            *(name for dot in blocks.values() for name in dot.sums),
+        ]
+        emit.line(f"scf.yield {', '.join(names)} : {', '.join(types)}" if names else "scf.yield")
     emit.line("}")
+    _take(blocks, results[own:])
     for number, dot in held.items():
         dot.end(operation.results[number])
-    _bind(state, [operation.results[number] for number in kept], results, first)
+    for number, block_dot in blocks.items():
+        block_dot.end(operation.results[number])
+    _bind(state, [operation.results[number] for number in kept], results[:own], first)
+
+
+def _take(blocks: Mapping[int, BlockDot], names: Sequence[str]) -> None:
+    """Give the sums that a loop carries as blocks their names."""
+    rest = iter(names)
+    for dot in blocks.values():
+        dot.sums = [next(rest) for _ in dot.types]
 
 
 def _begin_held(state: LlvmState, loop: ForOp) -> dict[int, MatrixDot]:

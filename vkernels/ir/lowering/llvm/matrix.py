@@ -7,7 +7,7 @@ the unit straight from the memory where they are packed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -107,17 +107,23 @@ def held_sums(loop: ForOp) -> list[tuple[int, WordDotOp]]:
     None where sums have other uses, the loop has other such dots, or not all have room in the unit.
     """
     found = [op for op in loop.body.walk() if isinstance(op, WordDotOp) and is_matrix(op)]
-    block, yielded = loop.body.block, list(terminator_of(loop.body.block).operands)
-    held = []
-    for dot in found:
-        if dot.parent is not block or dot.sum not in block.args or dot.result not in yielded:
-            return []
-        number = block.args.index(dot.sum) - 1
-        if yielded.index(dot.result) != number or not (dot.sum.has_one_use() and dot.result.has_one_use()):
-            return []
-        held.append((number, dot))
+    held = carried_dots(loop, is_matrix)
     alike = len({shape_of(dot) for dot in found}) == 1
-    return held if alike and shape_of(found[0], len(found)).fits else []
+    return held if alike and len(held) == len(found) and shape_of(found[0], len(found)).fits else []
+
+
+def carried_dots(loop: ForOp, is_one: Callable[[WordDotOp], bool]) -> list[tuple[int, WordDotOp]]:
+    """The dots of a kind whose sums a loop carries for them alone, each with the number of the carried value."""
+    block, yielded = loop.body.block, list(terminator_of(loop.body.block).operands)
+    found = []
+    for dot in block.ops:
+        if not isinstance(dot, WordDotOp) or not is_one(dot) or dot.sum not in block.args:
+            continue
+        number = block.args.index(dot.sum) - 1
+        alone = dot.sum.has_one_use() and dot.result.has_one_use()
+        if alone and dot.result in yielded and yielded.index(dot.result) == number:
+            found.append((number, dot))
+    return found
 
 
 def launch_shape(launch: LaunchOp) -> Shape | None:
@@ -220,7 +226,7 @@ class MatrixDot:
         """The first word of an operand in memory, and the bytes from one row to the next: of the rows' operand its
         words are side by side, of the columns' operand those of neighbouring columns."""
         load, axis = words.owner, self.dot.axis.data
-        access = self.state.for_matrices.get(words)
+        access = self.state.for_units.get(words)
         if access is None or not isinstance(load, LoadOp):
             raise unsupported(self.dot, "a matrix unit takes words that are loaded for it alone")
         others = [a for a, size in sizes_of(words).items() if a != axis and size > 1]
@@ -242,11 +248,16 @@ def is_zero(value: SSAValue) -> bool:
     return isinstance(owner.value, IntegerAttr | FloatAttr) and not owner.value.value.data
 
 
-def is_for_matrices(operation: LoadOp) -> bool:
-    """Whether a matrix unit loads all that a load gives, without masks."""
+def is_for_units(operation: LoadOp) -> bool:
+    """Whether dots on a matrix or block unit load all that a load gives by themselves, without masks."""
     users = [use.operation for use in operation.result.uses]
     plain = operation.mask is None and not operation.bounds and not operation.guarded_dimensions
-    return plain and bool(users) and all(isinstance(user, WordDotOp) and is_matrix(user) for user in users)
+    return plain and bool(users) and all(isinstance(user, WordDotOp) and _loads(user) for user in users)
+
+
+def _loads(dot: WordDotOp) -> bool:
+    kind = KINDS[dot.kind.data]
+    return kind.matrix or kind.block
 
 
 def set_shape(state: LlvmState, shape: Shape) -> None:
@@ -257,8 +268,7 @@ def set_shape(state: LlvmState, shape: Shape) -> None:
 
 def lower_matrix_dot(state: LlvmState, operation: WordDotOp) -> None:
     """`vk.word_dot` on a matrix unit; its sums are in the unit if a loop holds them there."""
-    held = state.held.get(operation)
-    if held is not None:
+    if (held := state.held.get(operation)) is not None:
         held.add()
         return
     dot = MatrixDot(state, operation, shape_of(operation))

@@ -16,6 +16,7 @@ from .tiles import Lanes, RegisterLayout, RegisterTile, layout_of, register_elem
 
 if TYPE_CHECKING:
     from .addresses import AddressedAccess
+    from .blocks import BlockDot
     from .matrix import MatrixDot, Shape
 
 WORKSPACE_ALIGNMENT = 64
@@ -55,10 +56,10 @@ class LlvmState:
     """Names of conditions that hold in the code that is being emitted."""
     matrix_shape: Shape | None = None
     """The shapes that the registers of a matrix unit have throughout the function."""
-    held: dict[Operation, MatrixDot] = field(default_factory=dict)
-    """The dots whose sums a matrix unit holds while a loop runs."""
-    for_matrices: dict[SSAValue, AddressedAccess] = field(default_factory=dict)
-    """The addresses of words that a matrix unit loads by itself."""
+    held: dict[Operation, MatrixDot | BlockDot] = field(default_factory=dict)
+    """The dots whose sums a loop keeps as their unit has them."""
+    for_units: dict[SSAValue, AddressedAccess] = field(default_factory=dict)
+    """The addresses of words that dots on a matrix or block unit load by themselves."""
 
     def tile(self, value: SSAValue) -> RegisterTile:
         """A tile's or scalar's registers."""

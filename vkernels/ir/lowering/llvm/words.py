@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 
+from xdsl.dialects.builtin import i32
+
 from ...dialect import WordDotOp, WordsOp, element_of
 from ...dialect.words import depth_of
 from ...word_kinds import KINDS
+from .blocks import is_block, lower_block_dot
 from .emit import LlvmEmitter, vector
 from .matrix import is_matrix, lower_matrix_dot
 from .state import LlvmState
@@ -21,6 +24,7 @@ def unit_name(kind: str, lanes: int) -> str:
     """The name of the function of `lanes` sums and words that adds one word's products to each sum.
 
     It takes the sums and the words of both operands, and returns the sums: vectors of `lanes` i32, sums of `bf16` f32.
+    Of blocks, `lanes` is 4: the sums of two rows and two columns, whose words are two i64 each.
     """
     return f"{UNIT}_{kind}_{lanes}"
 
@@ -32,7 +36,8 @@ def declared_units(functions: str) -> list[str]:
 
 
 def _declaration(kind: str, lanes: int) -> str:
-    sums, words = vector(_sum_element(kind), lanes), vector("i32", lanes)
+    sums, bits = vector(_sum_element(kind), lanes), KINDS[kind].bits
+    words = vector(f"i{bits}", lanes * 32 // bits)
     return f"llvm.func @{unit_name(kind, lanes)}({sums}, {words}, {words}) -> {sums}"
 
 
@@ -44,7 +49,8 @@ def lower_words(state: LlvmState, operation: WordsOp) -> None:
     """`vk.words`: elements of neighbouring registers by shifts, elements of one register without instructions."""
     tile, axis = state.tile(operation.tile), operation.axis.data
     result = state.layout(operation.result.type)
-    depth = depth_of(element_of(operation.tile))
+    word = element_of(operation.result)
+    depth = depth_of(element_of(operation.tile), word)
     assert depth is not None, "verified"
     names = []
     for register in result.registers():
@@ -52,22 +58,35 @@ def lower_words(state: LlvmState, operation: WordsOp) -> None:
             first, last = register.start * depth, (register.start + register.width) * depth
             inside = [n for n, (start, _) in enumerate(tile.layout.pieces) if first <= start < last]
             parts = [(tile.at(register.positions, n), tile.layout.pieces[n][1]) for n in inside]
-            names.append(_as_words(state.emit, parts, tile.element, register.width))
+            names.append(_as_words(state.emit, parts, tile.element, str(word), register.width))
         else:
             rows = [{**register.positions, axis: register.positions[axis] * depth + n} for n in range(depth)]
             elements = [tile.at(row, register.piece) for row in rows]
-            names.append(_shifted(state.emit, elements, tile.element, register.width))
+            halves = [elements] if word == i32 else [elements[: depth // 2], elements[depth // 2 :]]
+            words = [_shifted(state.emit, half, tile.element, register.width) for half in halves]
+            names.append(words[0] if len(words) == 1 else _joined(state.emit, words, register.width))
     state.define(operation.result, names)
 
 
-def _as_words(emit: LlvmEmitter, parts: list[tuple[str, int]], element: str, words: int) -> str:
+def _as_words(emit: LlvmEmitter, parts: list[tuple[str, int]], element: str, word: str, words: int) -> str:
     """Equal parts of a row of elements, side by side, as words."""
     while len(parts) > 1:
         width = 2 * parts[0][1]
         pairs = zip(parts[::2], parts[1::2], strict=True)
         parts = [(emit.shuffle(a, b, range(width), element, width // 2), width) for (a, _), (b, _) in pairs]
     ((row, width),) = parts
-    return emit.pure(f"llvm.bitcast {row} : {vector(element, width)} to {vector('i32', words)}")
+    return emit.pure(f"llvm.bitcast {row} : {vector(element, width)} to {vector(word, words)}")
+
+
+def _joined(emit: LlvmEmitter, halves: list[str], width: int) -> str:
+    """Words of 64 bits from their lower and upper halves."""
+    if width == 1:
+        low, high = (emit.cast("arith.extui", half, "i32", "i64", 1) for half in halves)
+        high = emit.pure(f"arith.shli {high}, {emit.number(32)} : i64")
+        return emit.pure(f"arith.ori {low}, {high} : i64")
+    lanes = [lane for pair in zip(range(width), range(width, 2 * width), strict=True) for lane in pair]
+    both = emit.shuffle(halves[0], halves[1], lanes, "i32", width)
+    return emit.pure(f"llvm.bitcast {both} : {vector('i32', 2 * width)} to {vector('i64', width)}")
 
 
 def _shifted(emit: LlvmEmitter, elements: list[str], element: str, width: int) -> str:
@@ -84,8 +103,8 @@ def _shifted(emit: LlvmEmitter, elements: list[str], element: str, width: int) -
 
 def lower_word_dot(state: LlvmState, operation: WordDotOp) -> None:
     """`vk.word_dot`: one instruction of the unit for each register and word; the sums stay in registers."""
-    if is_matrix(operation):
-        lower_matrix_dot(state, operation)
+    if is_matrix(operation) or is_block(operation):
+        (lower_matrix_dot if is_matrix(operation) else lower_block_dot)(state, operation)
         return
     left, right, total = (state.tile(operand) for operand in operation.operands)
     axis, kind = operation.axis.data, operation.kind.data

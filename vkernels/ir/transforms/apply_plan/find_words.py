@@ -4,7 +4,8 @@ A unit that reads one operand with the other sign gets it with 128 added to each
 the sum, 128 times the sum of the other operand, is found while that operand is packed, and corrected first: exact in
 arithmetic modulo 2^32.
 
-A matrix unit takes chunks of 16 words, and tiles of sums whose blocks have room in its registers.
+A matrix unit takes chunks of 16 words, and tiles of sums whose blocks have room in its registers. A block unit takes
+tiles of an even number of rows and of columns.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class WordOperand:
 
     `flipped`: 128 is added to each element, modulo 256. `factor`: if not 0, the sum of each row's elements times it is
     kept too; `signed`: how these are read. `in_rows`: the words of a chunk lie side by side, row after row, as a matrix
-    unit takes its rows; else those of neighbouring positions along the tile axis.
+    unit takes its rows; else those of neighbouring positions along the tile axis. `wide`: words have 64 bits, not 32.
     """
 
     depth: int
@@ -35,6 +36,7 @@ class WordOperand:
     factor: int = 0
     signed: bool = True
     in_rows: bool = False
+    wide: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,9 @@ class WordDot:
     def operands(self) -> dict[SSAValue, WordOperand]:
         """How each operand is packed, by its load's result."""
         depth, on = self.on.unit.depth, self.on
-        second = WordOperand(depth, False, on.factor, self.elements != "u8", on.unit.is_matrix)
-        return {self.first.result: WordOperand(depth, on.flipped), self.second.result: second}
+        wide = on.unit.is_block
+        second = WordOperand(depth, False, on.factor, self.elements != "u8", on.unit.is_matrix, wide)
+        return {self.first.result: WordOperand(depth, on.flipped, wide=wide), self.second.result: second}
 
     def in_order(self, first: SSAValue, second: SSAValue) -> tuple[SSAValue, SSAValue]:
         """The words of both operands in the order in which the unit takes them."""
@@ -87,11 +90,11 @@ def word_dot(planned: PlannedKernel, dot: DotOp, units: Iterable[str]) -> tuple[
 
 def _suits(planned: PlannedKernel, dot: DotOp, on: OnUnit, second: LoadOp) -> bool:
     """Whether a unit can take a dot in the plan's sizes."""
-    size = planned.axes[dot.axis.data].size
-    if not on.unit.is_matrix:
-        return size % on.unit.depth == 0
-    lanes = planned.plan.lanes
+    size, lanes = planned.axes[dot.axis.data].size, planned.plan.lanes
     assert lanes is not None, "words need lanes"
     rows = prod(planned.axes[axis].size for axis in axes_of(second.result) if axis != dot.axis.data)
-    blocks = MatrixBlocks.of(rows, planned.axes[lanes].size)
+    columns = planned.axes[lanes].size
+    if not on.unit.is_matrix:
+        return size % on.unit.depth == rows % on.unit.side == columns % on.unit.side == 0
+    blocks = MatrixBlocks.of(rows, columns)
     return size == on.unit.chunk and blocks.registers(narrow_dots_beside(dot)) <= MATRIX_REGISTERS

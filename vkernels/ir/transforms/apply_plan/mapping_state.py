@@ -21,7 +21,7 @@ class Pack:
     program has one position.
 
     `turned`: its rows are contiguous along the whole axis, so a copy transposes it. `element`: of the packed tensor.
-    `words`: if its elements are words for a dot unit, i32, what these hold.
+    `words`: if its elements are words for a dot unit, i32 or i64, what these hold.
     """
 
     name: str

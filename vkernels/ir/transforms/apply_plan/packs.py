@@ -57,7 +57,7 @@ def emit_packs(state: MappingState) -> None:
         pack = _read_pack(state, name)
         if pack.whole.known != 0:  # else there is nothing to pack
             if words := operands.get(pack.load.result):
-                pack = replace(pack, words=words, element=i32)
+                pack = replace(pack, words=words, element=i64 if words.wide else i32)
             length, buffer = _make_buffer(state, pack)
             state.packed[pack.load.result] = (pack, buffer)
             if words and words.factor:
@@ -136,7 +136,7 @@ def _make_buffer(state: MappingState, pack: Pack) -> tuple[SSAValue, SSAValue]:
 def _make_sums(state: MappingState, pack: Pack) -> SSAValue:
     """A buffer for the sums of a packed operand along the whole axis, see `MappingState.excess`."""
     sizes = [*map(state.programs_along, (*pack.batch, pack.tile))]
-    return _buffer(state, f"sums_{pack.name}", sizes, [pack.tile.size], pack.element)
+    return _buffer(state, f"sums_{pack.name}", sizes, [pack.tile.size], i32)
 
 
 def _buffer(
@@ -286,7 +286,7 @@ class _Copy:
         if pack.words is None:
             is_same = element_of(loaded) == pack.element
             return loaded if is_same else inner.make(arith.ExtFOp, loaded, type_=self._tile(pack.element))
-        words = inner.add(WordsOp(loaded, self._axes[0]))
+        words = inner.add(WordsOp(loaded, self._axes[0], i64 if pack.words.wide else i32))
         if not pack.words.flipped:
             return words
         return inner.make(arith.XOrIOp, words, _sign_bits(inner, words, pack.words))

@@ -116,7 +116,7 @@ class PathReader:
         if isinstance(op, WordDotOp):
             if KINDS[op.kind.data].matrix:  # which adds its products up before it adds them to the sum
                 return found and found.then(op, 2, adds=1)
-            errs = ODD_ERRS if op.kind.data == "bf16_odd" else 1
+            errs = ODD_ERRS if KINDS[op.kind.data].odd else 1
             return found and found.then(op, 2, products=errs * op.depth * sizes_of(op.left)[op.axis.data])
         length = 1 if op.axis.data == self.lanes else sizes_of(op.left)[op.axis.data]
         return found and found.then(op, 2, products=length)
