@@ -4,11 +4,13 @@ import pytest
 
 from vkernels.ir.errors import OptionError
 from vkernels.runtime import get_threads, set_threads
+from vkernels.targets import host_cpu
 from vkernels.targets.host_cpu import (
     _quotas,
     cache_bytes,
     cpu_limits,
     dot_units,
+    memory_bytes,
     usable_cores,
     vector_registers,
 )
@@ -75,19 +77,51 @@ def test_caches_are_read_by_level(tmp_path):
     assert cache_bytes(4, False, tmp_path) == 0
 
 
+@pytest.fixture
+def groups(tmp_path, monkeypatch):
+    """Write the files of control groups, and the groups that this process is in."""
+    monkeypatch.setattr(host_cpu, "CGROUPS", tmp_path)
+    monkeypatch.setattr(host_cpu, "OWN_GROUPS", tmp_path / "own")
+
+    def write(own="", **files):
+        (tmp_path / "own").write_text(own)
+        for name, text in files.items():
+            file = tmp_path / name.replace("__", "/").replace("_max", ".max").replace("cpu_cfs", "cpu.cfs")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+
+    return write
+
+
 @pytest.mark.parametrize(("text", "cores"), [("150000 100000", [2]), ("max 100000", []), ("50000 100000", [1])])
-def test_quotas_of_control_groups(tmp_path, text, cores):
-    (tmp_path / "cpu.max").write_text(text)
-    assert list(_quotas(tmp_path)) == cores
+def test_quotas_of_control_groups(groups, text, cores):
+    groups(cpu_max=text)
+    assert list(_quotas()) == cores
 
 
-def test_quotas_of_old_control_groups(tmp_path):
-    (tmp_path / "cpu").mkdir()
-    (tmp_path / "cpu/cpu.cfs_quota_us").write_text("300000")
-    (tmp_path / "cpu/cpu.cfs_period_us").write_text("100000")
-    assert list(_quotas(tmp_path)) == [3]
-    (tmp_path / "cpu/cpu.cfs_quota_us").write_text("-1")
-    assert list(_quotas(tmp_path)) == []
+def test_quotas_of_old_control_groups(groups):
+    groups(cpu__cpu_cfs_quota_us="300000", cpu__cpu_cfs_period_us="100000")
+    assert list(_quotas()) == [3]
+    groups(cpu__cpu_cfs_quota_us="-1")
+    assert list(_quotas()) == []
+
+
+def test_a_group_has_no_more_than_those_around_it(groups):
+    inner = {"cpu_max": "max 100000", "a__cpu_max": "300000 100000", "a__b__cpu_max": "700000 100000"}
+    groups(own="1:name=systemd:/x\n0::/a/b\n", **inner, x__cpu_max="100000 100000")
+    assert list(_quotas()) == [3, 7]
+    groups(own="0::/a\n")
+    assert list(_quotas()) == [3]
+    groups(own="0::/../a\nnonsense\n")  # moved out of its container
+    assert list(_quotas()) == []
+    groups(own="4:cpu,cpuacct:/a\n", cpu__a__cpu_cfs_quota_us="250000", cpu__a__cpu_cfs_period_us="100000")
+    assert list(_quotas()) == [3]
+
+
+def test_memory_is_the_least_that_groups_grant(groups):
+    machine = memory_bytes()
+    groups(own="0::/a/b\n", memory_max="max", a__memory_max=str(1 << 25), a__b__memory_max=str(1 << 62))
+    assert memory_bytes() == 1 << 25 < machine
 
 
 def test_the_number_of_threads_can_be_set(monkeypatch):

@@ -1,5 +1,6 @@
 """The number of threads comes from one place."""
 
+import os
 import subprocess
 import sys
 
@@ -82,6 +83,52 @@ def test_calls_that_are_bound_follow_torch(unset):
     torch.set_num_threads(2)
     cores_of_a_call(x, out)  # bound for one thread
     assert cores_of_a_call(x, out) == "cpu:cores=2"
+
+
+IN_A_CHILD = """
+import os, sys
+from pathlib import Path
+from vkernels.targets import host_cpu
+
+groups = Path(sys.argv[1])
+host_cpu.CGROUPS, host_cpu.OWN_GROUPS = groups, groups / "own"
+if hasattr(os, "sched_setaffinity"):
+    core, *_ = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})
+    assert host_cpu.usable_cores() == 1
+os.sched_getaffinity = lambda process: set(range(8))
+import vkernels as vk
+
+def show(what):
+    print(what, vk.get_threads())
+
+show("affinity")
+(groups / "inner").mkdir()
+(groups / "own").write_text("0::/inner")
+(groups / "inner/cpu.max").write_text("250000 100000")
+show("group")
+os.environ["OMP_NUM_THREADS"] = "2"
+show("OpenMP")
+os.environ["OMP_NUM_THREADS"] = "64"
+show("OpenMP's, too many")
+assert "torch" not in sys.modules
+import torch
+torch.set_num_threads(2)
+show("torch")
+torch.set_num_threads(64)
+show("torch's, too many")
+vk.set_threads(5)
+show("set")
+"""
+
+
+def test_each_place_comes_before_the_next_in_a_process_of_its_own(tmp_path):
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+    command = [sys.executable, "-c", IN_A_CHILD, str(tmp_path)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout.splitlines() == [
+        "affinity 8", "group 3", "OpenMP 2", "OpenMP's, too many 3", "torch 2", "torch's, too many 3", "set 5"
+    ], done.stderr  # fmt: skip
 
 
 IN_A_WORKER = """

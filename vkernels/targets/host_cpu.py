@@ -8,13 +8,14 @@ import os
 import platform
 from collections.abc import Iterable
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from vkernels.ir.dot_units import DOT_UNITS
 from vkernels.ir.limits import Limits
 
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 CGROUPS = Path("/sys/fs/cgroup")
+OWN_GROUPS = Path("/proc/self/cgroup")
 DEFAULT_LEVEL_2 = 512 << 10
 DEFAULT_LEVEL_3 = 8 << 20
 DEFAULT_MEMORY = 1 << 32
@@ -57,16 +58,17 @@ def cpu_limits() -> Limits:
     )
 
 
-def memory_bytes(root: Path = CGROUPS) -> int:
-    """Bytes of memory that this process may have: the machine's, or what its control group grants; 0 where unknown."""
+def memory_bytes() -> int:
+    """Bytes of memory that this process may have: the machine's, or what its control groups grant; 0 where unknown."""
     machine = 0
     with suppress(AttributeError, ValueError, OSError):
         machine = max(0, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    for file in (root / "memory.max", root / "memory/memory.limit_in_bytes"):
-        words = _words(file)
-        if len(words) == 1 and words[0].isdecimal() and 0 < int(words[0]) < machine:
-            return int(words[0])
-    return machine
+    found = [machine]
+    for group in control_groups("memory"):
+        for name in ("memory.max", "memory.limit_in_bytes"):
+            words = _words(group / name)
+            found += [int(word) for word in words if len(words) == 1 and word.isdecimal() and int(word)]
+    return min(found)
 
 
 def vector_registers(features: dict[str, bool], machine: str) -> tuple[int, int]:
@@ -124,18 +126,34 @@ def ask_for_matrices() -> bool:
 
 
 def usable_cores() -> int:
-    """Cores that this process may use: the smaller of its affinity and its control group's quota, at least one."""
+    """Cores that this process may use: the smaller of its affinity and its control groups' quotas, at least one."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min([cores, *_quotas(CGROUPS)]))
+    return max(1, min([cores, *_quotas()]))
 
 
-def _quotas(root: Path) -> Iterable[int]:
+def control_groups(controller: str) -> list[Path]:
+    """Folders of the control groups that this process is in, for `cpu` or `memory`: of version 2, which has one for
+    all, and of version 1. A group grants no more than those around it, up to the root: of a container, its own."""
+    found = {CGROUPS: None, CGROUPS / controller: None}
+    for line in _lines(OWN_GROUPS):
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        parts = PurePosixPath(path).parts[1:]
+        if ".." in parts or (controllers and controller not in controllers.split(",")):
+            continue  # a group outside of the container, or of other controllers
+        root = CGROUPS / controller if controllers else CGROUPS
+        found |= dict.fromkeys(root.joinpath(*parts[: number + 1]) for number in range(len(parts)))
+    return list(found)
+
+
+def _quotas() -> Iterable[int]:
     """Whole cores that control groups grant, rounded up: version 2's `cpu.max`, version 1's quota and period."""
-    if len(pair := _words(root / "cpu.max")) == 2:
-        yield from _cores(*pair)
-    quota, period = _words(root / "cpu/cpu.cfs_quota_us"), _words(root / "cpu/cpu.cfs_period_us")
-    if quota and period:
-        yield from _cores(quota[0], period[0])
+    for group in control_groups("cpu"):
+        if len(pair := _words(group / "cpu.max")) == 2:
+            yield from _cores(*pair)
+        quota, period = _words(group / "cpu.cfs_quota_us"), _words(group / "cpu.cfs_period_us")
+        if quota and period:
+            yield from _cores(quota[0], period[0])
 
 
 def _cores(quota: str, period: str) -> Iterable[int]:
@@ -155,8 +173,13 @@ def cache_bytes(level: int, shared_out: bool, folder: Path = CACHES) -> int:
 
 def _words(file: Path) -> list[str]:
     """The words of a small file; none where it cannot be read."""
+    return [word for line in _lines(file) for word in line.split()]
+
+
+def _lines(file: Path) -> list[str]:
+    """The lines of a small file; none where it cannot be read."""
     try:
-        return file.read_text().split()
+        return file.read_text(errors="replace").splitlines()
     except OSError:
         return []
 
