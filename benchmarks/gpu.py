@@ -12,7 +12,6 @@ is no GPU it says so and exits with 3; 1 where any result is wrong.
 from __future__ import annotations
 
 import json
-import math
 import platform
 import time
 from collections.abc import Callable, Iterator
@@ -25,7 +24,7 @@ import numpy as np
 import torch
 import typer
 from common import Quartiles, times_faster
-from gpu_cases import CHECKED, DTYPES, ON, TIMED, Case, Run, empty, normal
+from gpu_cases import CHECKED, DTYPES, ON, TIMED, Case, Check, Run, check, empty, normal
 from rich.console import Console
 from rich.table import Table
 
@@ -34,22 +33,6 @@ from vkernels.library.rows import softmax_rows
 NO_GPU = 3
 
 console = Console(highlight=False)
-
-
-@dataclass(frozen=True)
-class Check:
-    """How far from exact a result is, as a part of what rounding allows; None, and the `problem`, where that is no
-    number."""
-
-    kernel: str
-    shape: tuple[int, ...]
-    dtype: str
-    of_allowed: float | None
-    problem: str = ""
-
-    @property
-    def right(self) -> bool:
-        return self.of_allowed is not None and self.of_allowed <= 1
 
 
 @dataclass(frozen=True)
@@ -67,29 +50,6 @@ class Timing:
 
 
 # Right?
-
-
-def check(case: Case) -> Check:
-    """Run once and compare; whatever goes wrong is the result."""
-    name, dtype = case.kernel, str(case.dtype).removeprefix("torch.")
-    try:
-        error = of_allowed(case)
-    except Exception as problem:
-        return Check(name, case.shape, dtype, None, f"{type(problem).__name__}: {problem}")
-    if not math.isfinite(error):
-        return Check(name, case.shape, dtype, None, "elements that are not written, or not finite")
-    return Check(name, case.shape, dtype, error)
-
-
-def of_allowed(case: Case) -> float:
-    """The greatest error over what rounding to the dtype and `terms` additions in f32 may give."""
-    exact, result = case.exact(), case.ours().double()
-    if exact.numel() == 0:
-        return 0.0
-    relative = torch.finfo(case.dtype).eps
-    relative += (16 + 4 * math.log2(max(2, case.terms))) * torch.finfo(torch.float32).eps * case.scale
-    allowed = relative * (exact.abs() + exact.abs().max()) + torch.finfo(case.dtype).tiny
-    return float(((result - exact).abs() / allowed).nan_to_num(nan=math.inf).max())
 
 
 def checks(names: list[str]) -> Iterator[Check]:

@@ -1,7 +1,8 @@
-"""What benchmarks/gpu.py checks and times: library kernels on tensors of the GPU, beside torch."""
+"""What benchmarks/gpu_day.py checks and times at large sizes: library kernels on tensors of the GPU, beside torch."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -129,3 +130,42 @@ TIMED: Mapping[str, tuple[tuple[int, ...], ...]] = {
     "matmul": ((512, 512, 512), (1024, 1024, 1024), (4096, 4096, 4096), (8192, 8192, 8192), (64, 8192, 8192)),
     "spdnn": ((1024, 12, 4096), (1024, 120, 4096)),
 }
+
+
+@dataclass(frozen=True)
+class Check:
+    """How far from exact a result is, as a part of what rounding allows; None, and the `problem`, where that is no
+    number."""
+
+    kernel: str
+    shape: tuple[int, ...]
+    dtype: str
+    of_allowed: float | None
+    problem: str = ""
+
+    @property
+    def right(self) -> bool:
+        return self.of_allowed is not None and self.of_allowed <= 1
+
+
+def check(case: Case) -> Check:
+    """Run once and compare; whatever goes wrong is the result."""
+    name, dtype = case.kernel, str(case.dtype).removeprefix("torch.")
+    try:
+        error = of_allowed(case)
+    except Exception as problem:
+        return Check(name, case.shape, dtype, None, f"{type(problem).__name__}: {problem}")
+    if not math.isfinite(error):
+        return Check(name, case.shape, dtype, None, "elements that are not written, or not finite")
+    return Check(name, case.shape, dtype, error)
+
+
+def of_allowed(case: Case) -> float:
+    """The greatest error over what rounding to the dtype and `terms` additions in f32 may give."""
+    exact, result = case.exact(), case.ours().double()
+    if exact.numel() == 0:
+        return 0.0
+    relative = torch.finfo(case.dtype).eps
+    relative += (16 + 4 * math.log2(max(2, case.terms))) * torch.finfo(torch.float32).eps * case.scale
+    allowed = relative * (exact.abs() + exact.abs().max()) + torch.finfo(case.dtype).tiny
+    return float(((result - exact).abs() / allowed).nan_to_num(nan=math.inf).max())

@@ -24,11 +24,12 @@ def index_dtypes() -> tuple[str, ...]:
 
 @dataclass
 class Draw:
-    """What one specialisation is drawn with, and the arguments drawn so far."""
+    """What one specialisation is drawn with, and the arguments drawn so far. `dtype`: of floats, if it is not drawn."""
 
     random: random.Random
     library: str = "torch"
     most: int = 1 << 13
+    dtype: str = ""
     arguments: list[Argument] = field(default_factory=list)
 
     def chance(self, probability: float) -> bool:
@@ -60,6 +61,8 @@ class Draw:
 
     def floating(self) -> str:
         choices = FLOATS if self.library == "torch" else FLOATS[:3]
+        if self.dtype:
+            return self.dtype
         return self.random.choices(choices, (2, 4, 2, 2)[: len(choices)])[0]
 
     def index_dtype(self) -> str:
@@ -111,12 +114,16 @@ CALLS = 20
 """Calls of each specialisation, with other data each."""
 
 
-def draw_group(seed: int, subjects: Any) -> list[Case]:
-    """The cases of a seed: one specialisation, several calls. Seeds one after another go through all functions."""
+def draw_group(seed: int, subjects: Any, dtype: str = "") -> list[Case]:
+    """The cases of a seed: one specialisation, several calls. Seeds one after another go through all functions.
+
+    `dtype`: of floats; arguments are torch's then."""
     chooser = random.Random(seed)
     names = sorted(subjects)
     subject = subjects[names[seed % len(names)]]
     draw = Draw(chooser, chooser.choice(("torch", "torch", "numpy")))
+    if dtype:
+        draw.library, draw.dtype = "torch", dtype
     options = subject.draw(draw)
     case = Case(
         subject.name,

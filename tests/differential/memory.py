@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .case import Argument, Layout
 from .formats import FORMATS, Array
+
+Put = Callable[[Any], Any]
+"""Copies a tensor of the CPU to a device."""
 
 ZONE = 256
 """Bytes before and after an array that must stay as they are."""
@@ -37,6 +41,7 @@ class Held:
         self.memory[:] = random.integers(0, 256, self.memory.size, np.uint8)
         if argument.dtype in FORMATS:
             self.memory[:] = 0xFF  # NaN in every format
+        self.there: Any = None
         self.array = self.shifted(0)
         if values is not None:
             self._fill(values)
@@ -54,9 +59,31 @@ class Held:
 
         if 0 in shape and self.argument.layout.edge:
             return torch.empty(shape, dtype=getattr(torch, name))  # whose address is 0
+        if self.there is not None:
+            if 0 in shape:
+                return self.there.new_empty(shape, dtype=getattr(torch, name))
+            begin += self._lead
+            bytes_ = self.there[begin : begin + (self.there.numel() - begin) // self.size * self.size]
+            return bytes_.view(getattr(torch, name)).as_strided(shape, self.strides)
         count = (self.memory.size - begin) // self.size
         flat = torch.frombuffer(self.memory.data, dtype=getattr(torch, name), count=count, offset=begin)
         return flat.as_strided(shape, self.strides)
+
+    def move(self, put: Put) -> None:
+        """Have the array on a device, in memory like this, zones and alignment included."""
+        import torch
+
+        room = put(torch.zeros(self.memory.size + 128, dtype=torch.uint8))
+        self._lead = (int(self.memory.ctypes.data) - int(room.data_ptr())) % 64
+        room[self._lead : self._lead + self.memory.size] = put(torch.from_numpy(self.memory))
+        self.there = room
+        del self.array
+        self.array = self.shifted(0)
+
+    def fetch(self) -> None:
+        """Take over what the device's memory holds now."""
+        if self.there is not None:
+            self.memory[:] = self.there[self._lead : self._lead + self.memory.size].cpu().numpy()
 
     def _fill(self, values: Array) -> None:
         """`values`: of 1 where an element is seen again and again."""
@@ -117,7 +144,7 @@ def _edged(span: int) -> tuple[Array, int]:
 def as_numbers(array: Any) -> Array:
     if isinstance(array, np.ndarray):
         return array.astype(np.float64) if array.dtype.kind == "f" else array.copy()
-    array = array.detach()
+    array = array.detach().cpu()
     return np.array((array.double() if array.dtype.is_floating_point else array).numpy())
 
 

@@ -17,7 +17,7 @@ from vkernels import library
 
 from .case import Case, Outcome, Starts, Whole
 from .formats import FORMATS, Array, Format
-from .memory import Held, as_numbers, dtype_name, stored_shape
+from .memory import Held, Put, as_numbers, dtype_name, stored_shape
 from .numbers import Number
 from .subject import Between, Expected, Results, Subject
 from .values import contents, index_is_right, starts_are_right
@@ -38,19 +38,22 @@ def public_functions() -> dict[str, Callable[..., Any]]:
     }
 
 
-def run_case(case: Case, subject: Subject, function: Callable[..., Any]) -> Outcome:
-    """What comes of a case."""
+def run_case(case: Case, subject: Subject, function: Callable[..., Any], put: Put | None = None) -> Outcome:
+    """What comes of a case. `put`: copies tensors to the device that runs it; the CPU does without it."""
     try:
-        return _run(case, subject, function)
+        return _run(case, subject, function, put)
     except Exception:
         return Outcome("untested", message=traceback.format_exc(limit=-4))
 
 
-def _run(case: Case, subject: Subject, function: Callable[..., Any]) -> Outcome:
+def _run(case: Case, subject: Subject, function: Callable[..., Any], put: Put | None) -> Outcome:
     random = np.random.default_rng(case.seed)
     held = _arguments(case, subject, random)
     given = {name: _as_given(each, case) for name, each in held.items() if each.argument.role != "out"}
     right = _is_right(case, subject, given)
+    if put is not None:
+        for each in held.values():
+            each.move(put)
     arrays = {name: each.array for name, each in held.items()}
     open_ = case.fault in ("shape", "dtype")
     if open_:
@@ -66,11 +69,15 @@ def _run(case: Case, subject: Subject, function: Callable[..., Any]) -> Outcome:
             warnings.simplefilter("ignore")
             results = function(**arrays, **dict(case.options))
     except vk.Error as error:
+        for each in held.values():
+            each.fetch()
         return _refused(
             right and not open_ and (not case.alias or (subject.in_place and not case.overlap)), held, str(error)
         )
     except Exception as error:
         return Outcome("raised", message=f"{type(error).__name__}: {error}")
+    for each in held.values():
+        each.fetch()
     if not right:
         return Outcome("accepted although wrong", message=case.fault)
     written = {case.alias, *(name for name, each in held.items() if each.argument.role != "in")}
@@ -163,7 +170,7 @@ def _another_argument(case: Case, held: Mapping[str, Held], random: np.random.Ge
         return {name: np.zeros(array.shape, chosen)}
     import torch
 
-    return {name: torch.zeros(array.shape, dtype=getattr(torch, chosen))}
+    return {name: array.new_zeros(tuple(array.shape), dtype=getattr(torch, chosen))}
 
 
 def _refused(right: bool, held: Mapping[str, Held], message: str) -> Outcome:

@@ -1,0 +1,26 @@
+"""The stages of benchmarks/gpu_day.py. A stage is one part or two: what is checked comes before what is timed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Part:
+    """Cases of one kind. `module`: of this folder, with `cases(gpu)`. `parallel`: its cases may run beside each other,
+    as nothing is timed. `after`: only cases that were right in that part are run."""
+
+    name: str
+    module: str
+    parallel: bool = False
+    after: str = ""
+
+
+STAGES: dict[str, tuple[Part, ...]] = {
+    "smoke": (Part("smoke", "smoke"),),
+    "library": (Part("library", "library", parallel=True),),
+    "memory": (Part("memory", "memory"),),
+}
+"""In the order in which a day takes them."""
+
+PARTS = {part.name: part for parts in STAGES.values() for part in parts}

@@ -1,0 +1,17 @@
+"""Launches: whether what vkernels starts on a GPU runs as it should, one thing at a time."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.runtime.gpu.launches import LAUNCHES
+
+from .case import Case
+from .gpu import Gpu
+
+
+def cases(gpu: Gpu) -> list[Case]:
+    return [Case(name, lambda check=check: check(gpu)) for name, check in LAUNCHES.items()]
