@@ -10,6 +10,8 @@ import torch
 import vkernels as vk
 from vkernels.compiler.default_session import patient
 from vkernels.library.attention import attention, attention_backward, attention_forward
+from vkernels.library.attention_blocks import Band, Sequences
+from vkernels.library.attention_slopes import _blocks_of
 
 from .attentions import exactly, operands, reference, scale_of, seen
 from .reference import assert_close, fresh_seed, normal
@@ -56,6 +58,30 @@ def test_gradients_are_right(sizes, dtype, how):
     for found, gradient in zip(attention_backward(grad, q, k, v, out, normaliser, **how), gradients, strict=True):
         assert found.dtype == dtype
         assert_close(found, gradient, terms=q.shape[2] * k.shape[2], scale=4 * scale_of(q))
+
+
+@pytest.mark.parametrize("memory", [0, pytest.param(1 << 16, marks=pytest.mark.thorough)])
+def test_gradients_are_right_with_less_memory_for_slopes(memory, monkeypatch):
+    """Scores are computed again without memory, and with little some heads follow others."""
+    monkeypatch.setattr("vkernels.library.attention_slopes.SLOPES_BYTES", memory)
+    test_gradients_are_right((4, 2, 40, 70, 24, 17), torch.float32, {"causal": True, "window": 20})
+
+
+@pytest.mark.parametrize("band", [Band(), Band(ahead=0), Band(back=5, ahead=3), Band(back=100)])
+def test_every_slope_that_is_read_was_written(band):
+    """By the tables alone, of sequences with more queries than keys and with fewer, and with none."""
+    sequences = Sequences((0, 70, 75, 75, 108, 300), (0, 150, 155, 160, 160, 290), band)
+    queries, keys, size, step = _blocks_of(sequences, None)
+    written = np.zeros((300, 192), bool)
+    for first, _, begin, end, _, start in keys:
+        written[begin:end, first - start : first - start + step] = True
+    seen = 0
+    for first, last, begin, end, _, start in queries:
+        columns = -(-(end - begin) // step) * step
+        assert written[first:last, begin - start : begin - start + columns].all()
+        seen += end - begin
+    assert seen > 0
+    assert (size, step) == (64, 64)
 
 
 def test_the_normaliser_is_the_logarithm_of_the_sum_of_exponentials():

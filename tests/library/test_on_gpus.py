@@ -10,7 +10,7 @@ import inspect
 import itertools
 import random
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
@@ -19,7 +19,7 @@ import pytest
 import torch
 
 from vkernels.ir.limits import Limits
-from vkernels.library import rows
+from vkernels.library import attention_slopes, rows
 from vkernels.library.catalogue import CATALOGUE
 
 from ..generated.outcome import Outcome
@@ -65,21 +65,23 @@ LARGEST = 20_000
 class Run:
     """A test of a function, the kernels that it runs, and what it is called with here, on each GPU in turn.
 
-    `cut`: rows are long, and are cut into segments, from a few elements on.
+    `cut`: rows are long, and are cut into segments, from a few elements on. `lean`: without memory for slopes.
     """
 
     test: Callable[..., None]
     kernels: tuple[str, ...]
     calls: tuple[tuple[Any, ...], ...]
     cut: bool = False
+    lean: bool = False
 
     @property
     def name(self) -> str:
-        return f"{self.test.__module__.rpartition('.')[2]}.{self.test.__name__}{'_cut' * self.cut}"
+        how = "_cut" * self.cut + "_lean" * self.lean
+        return f"{self.test.__module__.rpartition('.')[2]}.{self.test.__name__}{how}"
 
 
-def run(test: Callable[..., None], kernels: str, *calls: tuple[Any, ...], cut: bool = False) -> Run:
-    return Run(test, tuple(kernels.split()), calls, cut)
+def run(test: Callable[..., None], kernels: str, *calls: tuple[Any, ...], cut: bool = False, lean: bool = False) -> Run:
+    return Run(test, tuple(kernels.split()), calls, cut, lean)
 
 
 ROWS = (((17, 33), F32), ((3, 1021), F16), ((5, 127), F32), ((7, 4097), F32), ((2, 257), F64), ((1, 1), BF16))
@@ -258,12 +260,17 @@ RUNS = (
     ),
     run(
         test_attention_gradients.test_gradients_are_right,
-        "attention_blocks attention_query_gradient attention_key_gradients",
+        "attention_blocks attention_means attention_slopes attention_slopes_times_keys",
         ((4, 2, 20, 70, 24, 17), F32, {"causal": True}), ((2, 1, 17, 33, 7, 5), F16, {}),
     ),
     run(
-        test_attention_of_sequences.test_results_and_gradients_are_those_of_each_alone,
+        test_attention_gradients.test_gradients_are_right,
         "attention_blocks attention_query_gradient attention_key_gradients",
+        ((4, 2, 20, 70, 24, 17), F32, {"causal": True}), ((2, 1, 17, 33, 7, 5), F16, {}), lean=True,
+    ),
+    run(
+        test_attention_of_sequences.test_results_and_gradients_are_those_of_each_alone,
+        "attention_blocks attention_slopes attention_slopes_times_keys",
     ),
     run(test_stencils.test_stencil_is_right, "stencil_cross", *CROSSES),
     run(test_stencils.test_stencil_is_right, "stencil_square", *SQUARES),
@@ -337,7 +344,8 @@ def check(each: Run, calls: tuple[tuple[Any, ...], ...], limits: Limits | None, 
     for number, call in enumerate(calls):
         found = random_limits(random.Random(f"{seed}/{number}"), True) if limits is None else limits
         print(f"{each.name}{call} on {found}")
-        with cut_rows(each.cut), on_a_gpu(found, seed, largest) as gpu, suppress(TooLargeError):
+        how = cut_rows(each.cut), without_slopes(each.lean)
+        with how[0], how[1], on_a_gpu(found, seed, largest) as gpu, suppress(TooLargeError):
             each.test(*call)
         ran |= set(gpu.ran)
     assert set(each.kernels) <= ran
@@ -356,6 +364,11 @@ def cut_rows(cut: bool) -> Iterator[None]:
         patch("vkernels.library.scans.threads_to_plan_for", lambda: 64),
     ):
         yield
+
+
+def without_slopes(lean: bool) -> AbstractContextManager[object]:
+    """No memory for slopes, so that blocks of queries compute scores again, as on GPUs."""
+    return patch.object(attention_slopes, "SLOPES_BYTES", 0) if lean else nullcontext()
 
 
 def own_calls(test: Callable[..., None]) -> list[tuple[Any, ...]]:

@@ -174,14 +174,19 @@ def _blocks_of(sequences: Sequences, device: Any, of_keys: bool) -> tuple[Array,
         )
     start, other = (np.array(each, np.int64) for each in (sequences.queries, sequences.keys))
     start, other, band = (other, start, sequences.band.turned) if of_keys else (start, other, sequences.band)
-    longest = int(np.diff(start).max(initial=0))
-    size = min(LARGEST, max(SMALLEST, 1 << max(0, longest - 1).bit_length()))
+    size = size_of_blocks(start)
     table = table_of_blocks(start, other, band, size)
     if device is None:
         return table, band, size
     import torch
 
     return torch.from_numpy(table).to(device), band, size
+
+
+def size_of_blocks(start: np.ndarray) -> int:
+    """Rows of a block: those of the longest sequence, as a power of two, within limits."""
+    longest = int(np.diff(start).max(initial=0))
+    return min(LARGEST, max(SMALLEST, 1 << max(0, longest - 1).bit_length()))
 
 
 def table_of_blocks(start: np.ndarray, other: np.ndarray, band: Band, size: int) -> np.ndarray:

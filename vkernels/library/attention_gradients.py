@@ -1,4 +1,5 @@
-"""The gradients of attention: of queries by blocks of queries, of keys and values by blocks of keys.
+"""The gradients of attention: of queries by blocks of queries, of keys and values by blocks of keys; on a CPU with
+memory for slopes by `attention_slopes`.
 
 Exponentials are recomputed from the normaliser of the forward pass (Dao et al. 2022).
 """
@@ -9,7 +10,6 @@ import numpy as np
 from jaxtyping import Float, Int
 
 import vkernels.language as vk
-from vkernels.ir.pin import Pin
 
 from .arrays import Array, empty_like, zeros
 from .attention_blocks import (
@@ -23,11 +23,8 @@ from .attention_blocks import (
     by_groups,
     is_seen,
 )
+from .attention_slopes import ALONG_KEYS, fits, run_slopes
 from .samples import entry
-
-ALONG_KEYS = Pin(lanes="n")
-"""All products have the axis of keys, and none sums along it. Planning tries only three axes, which it ranks higher but
-which are twenty times slower on a CPU."""
 
 
 @vk.kernel
@@ -148,6 +145,9 @@ def run_gradients(
         return zeros(q, tuple(q.shape)), zeros(k, tuple(k.shape)), zeros(v, tuple(v.shape))
     dq, dk, dv = (empty_like(each, tuple(each.shape)) for each in (q, k, v))
     grad, q, out, normaliser, of_q = (by_groups(each, groups) for each in (grad, q, out, normaliser, dq))
+    if (device is None or device.type == "cpu") and fits(q, k, sequences):
+        run_slopes(grad, q, k, v, out, normaliser, scale, sequences, of_q, dk, dv)
+        return dq, dk, dv
     mean = empty_like(normaliser, tuple(normaliser.shape))
     blocks, constants = blocks_of(sequences, device)
     change, query, result, of_query = (each.swapaxes(3, 4) for each in (grad, q, out, of_q))

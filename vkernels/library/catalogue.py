@@ -11,6 +11,7 @@ from . import (
     activations,
     attention_blocks,
     attention_gradients,
+    attention_slopes,
     convolution,
     dense,
     elements,
@@ -33,6 +34,7 @@ from .attention import CATALOGUE as ATTENTION
 
 CATALOGUE: tuple[CatalogueEntry, ...] = (
     *rows.CATALOGUE, *dense.CATALOGUE, *ATTENTION, *attention_blocks.CATALOGUE, *attention_gradients.CATALOGUE,
+    *attention_slopes.CATALOGUE,
     *segments.CATALOGUE, *scans.CATALOGUE, *stencils.CATALOGUE, *losses.CATALOGUE, *norms.CATALOGUE,
     *activations.CATALOGUE, *elements.CATALOGUE, *reductions.CATALOGUE, *selection.CATALOGUE,
     *sparse_products.CATALOGUE, *sparse_products_gradients.CATALOGUE, *convolution.CATALOGUE,

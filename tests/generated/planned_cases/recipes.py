@@ -175,6 +175,14 @@ def _seen_forward(d: Draw, sizes: dict[str, int]) -> Given:
     return {name: value for name, value in _seen(d, sizes).items() if name != "normaliser"}
 
 
+def _seen_slopes(d: Draw, sizes: dict[str, int], of_keys: bool = False) -> Given:
+    """The same with the first key of the one sequence, and room for slopes in whole blocks."""
+    given = _seen(d, sizes, of_keys)
+    sizes["S"] = -(-sizes["N"] // _BLOCK) * _BLOCK
+    given["block"] = np.pad(given["block"], ((0, 0), (0, 1)))
+    return given if of_keys else {name: given[name] for name in ("block", "scale")}
+
+
 def _sampled(d: Draw, sizes: dict[str, int]) -> Given:
     return {"row": d.indices(sizes["R"], sizes["E"]), "column": d.indices(sizes["C"], sizes["E"])}
 
@@ -212,6 +220,12 @@ RECIPES: Mapping[str, Recipe] = {
     "attention_query_gradient": Recipe(most=_HEADS, given=_seen, constants=_BLOCKED, inner=True),
     "attention_key_gradients": Recipe(
         most=_HEADS, given=lambda d, sizes: _seen(d, sizes, of_keys=True), constants=_BLOCKED, inner=True
+    ),
+    "attention_slopes": Recipe(
+        most=_HEADS, given=lambda d, sizes: _seen_slopes(d, sizes, of_keys=True), constants=_BLOCKED, inner=True
+    ),
+    "attention_slopes_times_keys": Recipe(
+        most=_HEADS, given=_seen_slopes, constants={"size": (_BLOCK,), "step": (_BLOCK,)}
     ),
     "softmax_gradient": Recipe(),
     "cumulative_sum_from_the_end": Recipe(special=("x",)),
