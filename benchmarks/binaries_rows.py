@@ -179,26 +179,26 @@ def _tensors(names: str, kind: str = "fp16") -> dict[str, str]:
     return dict.fromkeys(names.split(), f"*{kind}")
 
 
-def _attention(width: int, causal: bool) -> Row:
+def _attention(width: int, causal: bool, heads: int = HEADS, length: int = LENGTH) -> Row:
     def launch(given: Configuration, architecture: str) -> HandLaunch | None:
         types = {**_tensors("q k v out"), "norms": "*fp32", "scale": "fp32", "N": "i32"}
         constants = {"D": width, "BM": given["BM"], "BN": given["BN"], "CAUSAL": causal}
         return HandLaunch(
-            attentions.attention, types, constants, (LENGTH // given["BM"], HEADS), {"N": LENGTH}, given["warps"],
+            attentions.attention, types, constants, (length // given["BM"], heads), {"N": length}, given["warps"],
             given["stages"], ("q", "k", "v", "out", "norms", "N"),
         )  # fmt: skip
 
     def configurations(architecture: str) -> Iterator[Configuration]:
         return _blocks("wide" if width == 256 else "forward", architecture)
 
-    shape = {"B": 1, "G": HEADS, "R": 1, "M": LENGTH, "N": LENGTH, "D": width, "E": width}
+    shape = {"B": 1, "G": heads, "R": 1, "M": length, "N": length, "D": width, "E": width}
     name = f"attention d = {width}{' causal' if causal else ''}"
     if causal:
-        blocks = LENGTH // BLOCK
+        blocks = length // BLOCK
         ours = OurKernel("attention_blocks", {**shape, "P": blocks}, "float16", length=(blocks + 1) / 2)
     else:
         ours = OurKernel("attention_rows", shape, "float16")
-    moved = 4 * 2 * HEADS * LENGTH * width
+    moved = 4 * 2 * heads * length * width
     return Row(name, moved, (ours,), {"": (launch, configurations)})
 
 
@@ -373,3 +373,11 @@ ROWS = (
     _backward(128),
 )
 """In the order in which a run takes them."""
+
+SMALL = {
+    "matmul fp16 256³": lambda: _matmul("fp16", 256),
+    "attention d = 32": lambda: _attention(32, False, 2, 128),
+    "softmax 5 × 256": lambda: _rows("softmax", 5, 256),
+    "layer_norm 5 × 256": lambda: _rows("layer_norm", 5, 256),
+}
+"""Rows that a simulated GPU can run."""

@@ -1,4 +1,4 @@
-"""Training steps in less of a GPU's memory than they need, a part of benchmarks/gpu.py.
+"""Training steps in less of a GPU's memory than they need: the stage `memory` of benchmarks/gpu_day.py.
 
 Whether they give the same bits, then what a step takes, beside a plain one and beside what was simulated.
 """
@@ -14,7 +14,6 @@ from typing import Any
 
 import torch
 from common import Quartiles, times_faster
-from rich.table import Table
 from torch import nn
 
 import vkernels.memory
@@ -113,18 +112,6 @@ class Timing:
         return self.limited.median / self.simulated
 
 
-def checks() -> Iterator[Check]:
-    """Each program at each part of its peak; whatever goes wrong is the result."""
-    for name, make in PROGRAMS.items():
-        for part in PARTS:
-            try:
-                with same_algorithms():
-                    found = check(name, make, part)
-            except Exception as error:
-                found = Check(name, part, f"{type(error).__name__}: {error}")
-            yield found
-
-
 def check(name: str, make: Callable[[], Any], part: float) -> Check:
     """Losses, weights and statistics after `STEPS` steps, bit for bit."""
     expected, again = (plain_bits(make) for _ in range(2))
@@ -153,15 +140,6 @@ def plain_bits(make: Callable[[], Any]) -> list[torch.Tensor]:
 
 def _same(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:
     return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
-
-
-def timings(rounds: int) -> Iterator[Timing]:
-    """Each program at each part of its peak."""
-    links = measured_links()
-    for name, make in PROGRAMS.items():
-        peak = record(Training(make).step).peak
-        for part in PARTS:
-            yield time_program(name, make, part, int(peak * part), links, rounds)
 
 
 def time_program(
@@ -227,23 +205,3 @@ def same_algorithms() -> Iterator[None]:
         yield
     finally:
         cudnn.deterministic, cudnn.benchmark = before
-
-
-def table_of(found: list[Timing]) -> Table:
-    table = Table(box=None)
-    for title in (
-        "program",
-        "peak",
-        "plain ms",
-        "limited ms",
-        "of plain's speed",
-        "simulated ms",
-        "of simulated",
-    ):
-        table.add_column(title, justify="left" if title == "program" else "right", no_wrap=True)
-    for each in found:
-        table.add_row(
-            each.program, f"{each.part:.0%}", str(each.plain), str(each.limited), str(each.speed),
-            f"{each.simulated:.2f}", f"{each.of_simulated:.2f}",
-        )  # fmt: skip
-    return table

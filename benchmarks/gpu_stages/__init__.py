@@ -19,6 +19,7 @@ class Part:
 STAGES: dict[str, tuple[Part, ...]] = {
     "smoke": (Part("smoke", "smoke"),),
     "library": (Part("library", "library", parallel=True),),
+    "time": (Part("time: right", "timed_right", parallel=True), Part("time", "timed", after="time: right")),
     "memory": (Part("memory", "memory"),),
 }
 """In the order in which a day takes them."""

@@ -85,7 +85,7 @@ class _PartRun:
         before = self.day.records.of(self.part.after) if self.part.after else None
         for name, limit in found:
             is_known = name in known and not (self.day.again and known[name]["status"] not in (RIGHT, SKIPPED))
-            is_ready = before is None or before.get(name, {}).get("status") == RIGHT
+            is_ready = before is None or before.get(name, {"status": RIGHT})["status"] == RIGHT
             if self.day.wants(f"{self.part.name}/{name}") and not is_known and is_ready:
                 self.queue.append(Wanted(name, limit))
         count = min(self.day.processes if self.part.parallel else 1, len(self.queue))

@@ -41,6 +41,10 @@ class Gpu(ABC):
     def put(self, tensor: torch.Tensor) -> torch.Tensor:
         """A copy of a tensor of the CPU on the device, of the same strides where it is dense."""
 
+    def plain(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A tensor of the device as plain Triton kernels take it."""
+        return tensor
+
     @abstractmethod
     def synchronize(self) -> None:
         """Wait for all work."""

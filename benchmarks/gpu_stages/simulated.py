@@ -210,6 +210,9 @@ class SimulatedGpu(Gpu):
     def put(self, tensor: torch.Tensor) -> torch.Tensor:
         return SimulatedTensor(tensor.clone())
 
+    def plain(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.memory if isinstance(tensor, OnGpu) else tensor
+
     def synchronize(self) -> None:
         """Nothing runs later than it is started."""
 

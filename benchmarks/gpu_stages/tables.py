@@ -105,5 +105,49 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
     return [line(titles), "|---" * len(titles) + "|", *map(line, rows)]
 
 
-TABLES = {"memory": memory}
+def times(rows: Sequence[Record]) -> list[str]:
+    """Microseconds of each way, how many times as fast ours is, and what the plan of the hand kernel would gain."""
+    cells = []
+    for each in rows:
+        taken = each.get("microseconds", {})
+
+        def ratio(slow: str, fast: str, taken: dict[str, Any] = taken) -> str:
+            return f"{taken[slow]['median'] / taken[fast]['median']:.2f}" if {slow, fast} <= taken.keys() else ""
+
+        ours = taken["ours"]["median"] if "ours" in taken else None
+        rate = ""
+        if ours and each.get("operations"):
+            rate = f"{each['operations'] / ours / 1e6:.1f} TFLOP/s"
+        elif ours and each.get("moved"):
+            rate = f"{each['moved'] / ours / 1e3:.0f} GB/s"
+        micros = [spread(taken[name], 1) if name in taken else "" for name in ("ours", "plan", "hand", "torch")]
+        cells.append(
+            (
+                each["case"],
+                each["status"],
+                *micros,
+                ratio("torch", "ours"),
+                ratio("hand", "ours"),
+                ratio("hand", "plan"),
+                rate,
+            )
+        )
+    titles = (
+        "row", "status", "ours, µs", "hand's plan, µs", "by hand, µs", "torch, µs", "torch / ours", "hand / ours",
+        "hand / its plan", "ours",
+    )  # fmt: skip
+    return table(titles, cells)
+
+
+def ways(rows: Sequence[Record]) -> list[str]:
+    """What came of each way to compute a row."""
+    cells = []
+    for each in rows:
+        found = each.get("ways", {})
+        failed = "; ".join(f"{name}: {what}" for name, what in found.items() if what != RIGHT)
+        cells.append((each["case"], each["status"], sum(what == RIGHT for what in found.values()), failed))
+    return table(("row", "status", "right ways", "others"), cells)
+
+
+TABLES = {"memory": memory, "time": times, "time: right": ways}
 """Of a part's rows; the others have `plain`."""

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import torch
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -120,6 +121,12 @@ def test_only_missing_packages_are_unpacked(stages: Callable[[str], ModuleType],
     assert sorted(each.name for each in folder.iterdir() if each.is_dir()) == ["no_such_one"]
 
 
+def test_a_present_gpu_has_all_that_a_simulated_one_has(stages: Callable[[str], ModuleType]) -> None:
+    assert not stages("present").PresentGpu.__abstractmethods__
+    with pytest.raises(TypeError, match="abstract"):
+        stages("gpu").Gpu(Path("none"))
+
+
 def day(path: Path, *options: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(BENCHMARKS / "gpu_day.py"), "run", str(path), "--simulated", *options]
     return subprocess.run(command, capture_output=True, text=True, timeout=3000)
@@ -137,6 +144,14 @@ def test_a_short_simulated_day(tmp_path: Path) -> None:
     text = shown(path)
     assert "| a first launch is right | right |" in text
     assert "Every case was right." in text
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_without_a_gpu_it_says_so(tmp_path: Path) -> None:
+    command = [sys.executable, str(BENCHMARKS / "gpu_day.py"), "run", str(tmp_path / "day.jsonl")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 3
+    assert "no GPU: torch" in done.stdout
 
 
 @pytest.mark.thorough
