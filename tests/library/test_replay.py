@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 import torch
 from jaxtyping import Float
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import vkernels as vk
 from vkernels import library
 from vkernels.compiler.default_session import use_session
 from vkernels.compiler.session import CompilerSession
+from vkernels.library import replay
 from vkernels.library.arrays import empty_like, give_back
 from vkernels.library.norms import layer_norm_backward
 from vkernels.library.replay import refuse, replayed
@@ -49,11 +51,12 @@ def test_a_like_call_is_right_and_does_not_run_the_function():
 
 def test_a_models_parameters_are_tensors_like_others():
     norm, ran = calls_of(library.rms_norm)
-    for weight in (normal(33, seed=1), torch.nn.Parameter(normal(33, seed=2)), torch.nn.Parameter(normal(33, seed=3))):
-        x = normal(5, 33)
+    for seed in range(6):
+        x, weight = normal(5, 33), normal(33, seed=seed)
+        weight = torch.nn.Parameter(weight) if seed % 2 else weight
         with torch.no_grad():
             torch.testing.assert_close(norm(x, weight, 1e-5), torch.rms_norm(x, (33,), weight, 1e-5))
-    assert len(ran) == 1
+    assert len(ran) <= 2
 
 
 def test_results_are_new_at_each_call():
@@ -269,6 +272,75 @@ def test_numbers_equal_but_of_other_types_are_kept_apart():
         assert library.sum(x, 1, True).shape == (4, 1)
         assert library.sum(x, 1, False).shape == (4,)
         assert library.sum(x).shape == ()
+
+
+def test_zeros_of_both_signs_are_kept_apart():
+    @vk.kernel
+    def scale(x: Float[vk.Tensor, "N"], factor: vk.Scalar, out: Float[vk.Tensor, "N"]):
+        i = vk.tile("N")
+        out[i] = factor * x[i]
+
+    def scaled(x, factor):
+        out = empty_like(x, tuple(x.shape))
+        scale(x, factor, out)
+        return out
+
+    function, _ = calls_of(scaled)
+    x = normal(8).abs()
+    for factor in (0.0, -0.0, 0.0, -0.0):
+        assert torch.equal(torch.signbit(function(x, factor)), torch.signbit(factor * x))
+
+
+def test_calls_in_other_modes_of_torch_are_kept_apart():
+    softmax, ran = calls_of(library.softmax)
+    x = normal(4, 8)
+    for _ in range(2):
+        assert not softmax(x).is_inference()
+        with torch.inference_mode():
+            assert softmax(x).is_inference()
+        with torch.autocast("cpu"):
+            torch.testing.assert_close(softmax(x), torch.softmax(x, -1))
+    assert len(ran) <= 3
+
+
+def test_a_mode_that_sees_operations_sees_results_of_a_repeated_call():
+    class Seen(TorchDispatchMode):
+        def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+            names.append(str(operation))
+            return operation(*args, **(kwargs or {}))
+
+    names: list[str] = []
+    x = normal(4, 8)
+    for _ in range(3):
+        library.softmax(x)
+        assert not names
+    for _ in range(3):
+        names.clear()
+        with Seen():
+            library.softmax(x)
+        assert any("empty" in name for name in names)
+
+
+def test_subclasses_and_views_go_the_long_way():
+    class Own(torch.Tensor):
+        pass
+
+    softmax, ran = calls_of(library.softmax)
+    x = normal(4, 8)
+    softmax(x)
+    before = len(ran)
+    softmax(x.as_subclass(Own))
+    assert len(ran) == before + 1
+    torch.testing.assert_close(softmax(torch._neg_view(x).resolve_neg()), torch.softmax(-x, -1))
+
+
+def test_what_torch_does_not_tell_apart_is_told_by_keys(monkeypatch):
+    monkeypatch.setattr(replay, "_guards", lambda: None)
+    softmax, ran = calls_of(library.softmax)
+    for shape in ((4, 8), (5, 8), (4, 8), (5, 8)):
+        x = normal(*shape)
+        torch.testing.assert_close(softmax(x), torch.softmax(x, -1))
+    assert len(ran) == 2
 
 
 def test_numbers_that_change_are_given_to_each_call():

@@ -1,7 +1,7 @@
 """One kind of a library call, captured: what repeats it on other addresses.
 
 Repeating is a function of Python of its own for each kind, generated without loops: for short kernels it takes less
-time than going through lists of steps, by some microseconds.
+time than going through lists of steps, by some microseconds. It tells by itself whether arguments are of its kind.
 """
 
 from __future__ import annotations
@@ -15,9 +15,14 @@ from typing import Any
 from vkernels.ir.errors import OutOfMemoryError
 
 Expectation = Callable[[Sequence[int]], bool]
+Repeat = Callable[[Sequence[Any], tuple[str, ...]], Any]
 
 KEPT_BYTES = 1 << 16
 """Size limit, in bytes, of temporary arrays that are kept from one call to the next."""
+
+
+MISS: Any = object()
+"""What repeating returns for arguments of another kind."""
 
 
 class OutOfDateError(Exception):
@@ -47,15 +52,40 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Kind:
+    """The arguments that a recorded call stands for. `names`: of those given by name. `numbers`: position and value of
+    each that is no tensor; `live`: position and type of those that may have any value. `types`: of the tensors;
+    `is_like`: whether tensors of these types are like the recorded ones; None where only the caller can tell.
+    """
+
+    count: int
+    names: tuple[str, ...]
+    numbers: tuple[tuple[int, Any], ...]
+    live: tuple[tuple[int, type], ...]
+    types: tuple[type, ...] = ()
+    is_like: Callable[..., bool] | None = None
+
+
+@dataclass(frozen=True)
+class Empty:
+    """How arrays are made. `like`: of a template. `strided`: of shape, strides and dtype, where that is faster."""
+
+    like: Callable[[Any], Any]
+    strided: Callable[[Any, Any, Any], Any] | None = None
+
+
+@dataclass(frozen=True)
 class CapturedCall:
     """One kind of call, ready to be repeated, also from several threads at once.
 
-    Arrays are numbered: arguments, results, temporaries, constants. `given`: positions of arguments that are tensors.
-    `templates`: of results, and `others`: of temporaries, tensors without memory. `results`: the number of each result,
-    or None; a tuple of them is returned if `several`. `extents`: number, bytes and bytes of an element of each
-    argument, whose storage may be smaller in a later call. `count_writes`: notes writes of tensors for autograd.
+    Arrays are numbered: arguments, results, temporaries, constants. `kind`: which arguments it is for. `given`:
+    positions of arguments that are tensors. `templates`: of results, and `others`: of temporaries, tensors without
+    memory. `results`: the number of each result, or None; a tuple of them is returned if `several`. `extents`: number,
+    bytes and bytes of an element of each argument, whose storage may be smaller in a later call. `empty`: makes an
+    array. `count_writes`: notes writes of tensors for autograd.
     """
 
+    kind: Kind
     given: tuple[int, ...]
     templates: tuple[Any, ...]
     others: tuple[Any, ...]
@@ -64,14 +94,15 @@ class CapturedCall:
     results: tuple[int | None, ...]
     several: bool
     extents: tuple[tuple[int, int, int], ...]
-    empty_like: Callable[[Any], Any]
+    empty: Empty
     count_writes: Callable[[Sequence[Any]], object]
 
-    def repeated(self) -> Callable[[Sequence[Any]], Any]:
-        """A function of a call's arguments that repeats it on them.
+    def repeated(self) -> Repeat:
+        """A function of a call's values and names of the last ones, those given by name, that repeats it on them.
 
-        It raises `OutOfDateError` if the recorded code is no longer what runs, and `NotRepeatableError` for arguments
-        that the library function has to judge.
+        It returns `MISS` for another kind of arguments, as far as `kind` tells. It raises `OutOfDateError` if the
+        recorded code is no longer what runs, and `NotRepeatableError` for arguments that the library function has to
+        judge.
         """
         return _Writer(self).function()
 
@@ -83,14 +114,18 @@ class _Writer:
         self.captured = captured
         self.lines: list[str] = []
         self.globals: dict[str, Any] = {
-            "empty_like": captured.empty_like, "count_writes": captured.count_writes, "spare": [],
-            "OutOfDateError": OutOfDateError, "NotRepeatableError": NotRepeatableError,
-            "OutOfMemoryError": OutOfMemoryError,
+            "empty_like": captured.empty.like, "empty_strided": captured.empty.strided, "MISS": MISS, "spare": [],
+            "count_writes": captured.count_writes, "OutOfDateError": OutOfDateError,
+            "NotRepeatableError": NotRepeatableError, "OutOfMemoryError": OutOfMemoryError,
         }  # fmt: skip
 
-    def function(self) -> Callable[[Sequence[Any]], Any]:
-        temporaries = self._arrays()
-        self._addresses(temporaries)
+    def function(self) -> Repeat:
+        first = len(self.captured.given) + len(self.captured.templates)
+        temporaries = list(range(first, first + len(self.captured.others)))
+        self._judge()
+        self._arrays()
+        self._temporaries(temporaries)
+        self._constants(first + len(temporaries))
         self._checks()
         for step in self.captured.steps:
             self._call(step) if step.holds is None else self._test(step)
@@ -98,14 +133,14 @@ class _Writer:
         if written:
             self._write(f"count_writes([{_listed('a', written)}])")
         if temporaries and self._is_small:
-            self._write(f"spare.append([{_listed('a', temporaries)}])")
+            self._write(f"spare.append(({_kept(temporaries)}))")
         results = ["None" if number is None else f"a{number}" for number in self.captured.results]
         if self.captured.several:
             self._write(f"return ({''.join(f'{each}, ' for each in results)})")
         else:
             self._write(f"return {results[0]}")
-        exec(_compiled("\n    ".join(("def repeat(values):", *self.lines))), self.globals)
-        repeat: Callable[[Sequence[Any]], Any] = self.globals["repeat"]
+        exec(_compiled("\n    ".join(("def repeat(values, names):", *self.lines))), self.globals)
+        repeat: Repeat = self.globals["repeat"]
         return repeat
 
     @property
@@ -113,40 +148,84 @@ class _Writer:
         size: int = sum(array.numel() * array.element_size() for array in self.captured.others)
         return size <= KEPT_BYTES
 
-    def _arrays(self) -> list[int]:
-        """Name all arrays, as `a0`, `a1` and so on; returns the numbers of the temporaries."""
-        given, templates, others = self.captured.given, self.captured.templates, self.captured.others
+    def _judge(self) -> None:
+        """Name the values of the call, tensors as `a0`, `a1` and so on, if they are of the recorded kind."""
+        kind, given = self.captured.kind, self.captured.given
+        self._write(f"if names != {self._named(kind.names)} or len(values) != {kind.count}:", "    return MISS")
+        names = [f"v{position}" for position in range(kind.count)]
         for number, position in enumerate(given):
-            self._write(f"a{number} = values[{position}]")
-        for number, template in enumerate((*templates, *others), len(given)):
-            self.globals[f"template{number}"] = template
-        first = len(given) + len(templates)
-        for number in range(len(given), first):
-            self._write(f"a{number} = empty_like(template{number})")
-        temporaries = list(range(first, first + len(others)))
-        made = [f"a{number} = empty_like(template{number})" for number in temporaries]
-        if temporaries and self._is_small:
-            self._write("try:", f"    [{_listed('a', temporaries)}] = spare.pop()", "except IndexError:")
+            names[position] = f"a{number}"
+        self._write(f"({''.join(f'{name}, ' for name in names)}) = values")
+        for position, value in kind.numbers:
+            self._write(f"if {self._differs(names[position], value)}:", "    return MISS")
+        for position, type_ in kind.live:
+            self._write(f"if type({names[position]}) is not {self._named(type_)}:", "    return MISS")
+        self._compare(given)
+
+    def _compare(self, given: Sequence[int]) -> None:
+        """Name the tensors' addresses `p0`, `p1` and so on, if they are like the recorded ones.
+
+        Torch's native comparison ends the process at tensors without sizes or strides: it is given no nested tensor,
+        and none without memory of its own.
+        """
+        tensors, is_like = range(len(given)), self.captured.kind.is_like
+        if is_like is not None:
+            types = self.captured.kind.types
+            odd = (f"type(a{number}) is not {self._named(types[number])} or a{number}.is_nested" for number in tensors)
+            self._write(*(line for each in odd for line in (f"if {each}:", "    return MISS")))
+        self._write("try:", *(f"    p{number} = a{number}.data_ptr()" for number in tensors), "except RuntimeError:")
+        self._write("    raise NotRepeatableError from None")
+        if is_like is not None:
+            self._write(f"if not {self._named(is_like)}({_listed('a', tensors)}):", "    return MISS")
+
+    def _differs(self, name: str, value: Any) -> str:
+        """Whether a value that is no tensor is another one, or of another type."""
+        recorded, type_ = self._named(value), type(value)
+        if value is None or type_ is bool:
+            return f"{name} is not {recorded}"
+        differs = f"{name} != {recorded}"
+        if type_ is float and value == 0:  # which -0.0 equals
+            differs = f"repr({name}) != {self._named(repr(value))}"
+        elif type_ is tuple:
+            differs = f"{differs} or any(type(each) is not int for each in {name})"
+        return f"{name} is not {recorded} and (type({name}) is not {self._named(type_)} or {differs})"
+
+    def _arrays(self) -> None:
+        """Make the results and name their addresses, if arguments have the memory that the recorded ones had."""
+        count = len(self.captured.given)
+        numbers = range(count + len(self.captured.templates))
+        lines: list[str] = []
+        for number, needed, itemsize in self.captured.extents:
+            left = f"len(a{number}.untyped_storage()) - a{number}.storage_offset() * {self._named(itemsize)}"
+            lines += [f"    if {left} < {self._named(needed)}:", "        raise NotRepeatableError"]
+        for number, template in zip(numbers[count:], self.captured.templates, strict=True):
+            lines += [f"    a{number} = {self._empty(template)}", f"    p{number} = a{number}.data_ptr()"]
+        if lines:  # torch's error is of tensors without memory, or tells that there is none left; the function says it
+            self._write("try:", *lines, "except RuntimeError:", "    raise NotRepeatableError from None")
+        if numbers:
+            nulls = " or ".join(f"not p{number}" for number in numbers)
+            self._write(f"if {nulls}:", "    raise NotRepeatableError")
+
+    def _temporaries(self, numbers: Sequence[int]) -> None:
+        """Make or take temporary arrays, and name their addresses."""
+        made = []
+        for number, template in zip(numbers, self.captured.others, strict=True):
+            made += [f"a{number} = {self._empty(template)}", f"p{number} = a{number}.data_ptr()"]
+        if numbers and self._is_small:
+            self._write("try:", f"    {_kept(numbers)} = spare.pop()", "except IndexError:")
             made = [f"    {line}" for line in made]
         self._write(*made)
-        return temporaries
 
-    def _addresses(self, temporaries: Sequence[int]) -> None:
-        """Name all addresses, as `p0`, `p1` and so on, of arrays that have the memory that the recorded ones had."""
-        first = len(self.captured.given) + len(self.captured.templates)
-        self._write("try:", *(f"    p{number} = a{number}.data_ptr()" for number in range(first)))
-        for number, needed, itemsize in self.captured.extents:
-            self.globals[f"needed{number}"], self.globals[f"itemsize{number}"] = needed, itemsize
-            left = f"len(a{number}.untyped_storage()) - a{number}.storage_offset() * itemsize{number}"
-            self._write(f"    if {left} < needed{number}:", "        raise NotRepeatableError")
-        # torch's, for tensors without memory; the function reports it
-        self._write("except RuntimeError:", "    raise NotRepeatableError from None")
-        if first:
-            nulls = " or ".join(f"not p{number}" for number in range(first))
-            self._write(f"if {nulls}:", "    raise NotRepeatableError")
-        self._write(*(f"p{number} = a{number}.data_ptr()" for number in temporaries))
-        for number, array in enumerate(self.captured.constants, first + len(temporaries)):
+    def _constants(self, first: int) -> None:
+        for number, array in enumerate(self.captured.constants, first):
             self.globals[f"a{number}"], self.globals[f"p{number}"] = array, array.data_ptr()
+
+    def _empty(self, template: Any) -> str:
+        """A new array like a template."""
+        if self.captured.empty.strided is None:
+            return f"empty_like({self._named(template)})"
+        described = tuple(template.shape), template.stride(), template.dtype
+        return f"empty_strided({', '.join(map(self._named, described))})"
 
     def _checks(self) -> None:
         """No arguments share memory that may not, and all code is what such calls run now."""
@@ -159,19 +238,31 @@ class _Writer:
                 self._write(f"if {entry}.distinct is not {prepared}:", "    raise OutOfDateError")
 
     def _call(self, step: Step) -> None:
-        addresses = ", ".join(
+        addresses = [
             f"p{number} + {self._named(offset)}" if offset else f"p{number}" for number, offset in step.sources
-        )
-        scalars = self._named(step.scalars)
-        if step.live:
-            live = dict(step.live)
-            each = (f"values[{live[at]}]" if at in live else f"{scalars}[{at}]" for at in range(len(step.scalars)))
-            scalars = f"[{', '.join(each)}]"
-        self._write(
-            "try:", f"    {self._named(step.prepared.run)}([{addresses}], {scalars})",
+        ]
+        live = dict(step.live)
+        scalars = [
+            self._value(live[at]) if at in live else self._named(scalar) for at, scalar in enumerate(step.scalars)
+        ]
+        slowly = (
+            "try:", f"    {self._named(step.prepared.run)}([{', '.join(addresses)}], [{', '.join(scalars)}])",
             "except OutOfMemoryError:", "    raise OutOfDateError from None",
-            f"{self._named(step.entry.counters)}.calls += 1",
         )  # fmt: skip
+        if (functions := getattr(step.prepared, "ready", None)) is None:
+            self._write(*slowly)
+        else:
+            ready = self._named(functions)
+            self._write(
+                "try:", f"    run = {ready}.pop()", "except IndexError:", *(f"    {line}" for line in slowly), "else:",
+                f"    run({', '.join((*addresses, *scalars))})", f"    {ready}.append(run)",
+            )  # fmt: skip
+        self._write(f"{self._named(step.entry.counters)}.calls += 1")
+
+    def _value(self, position: int) -> str:
+        """The name of an argument of the call."""
+        given = self.captured.given
+        return f"a{given.index(position)}" if position in given else f"v{position}"
 
     def _test(self, step: Step) -> None:
         ((number, _),) = step.sources
@@ -189,6 +280,11 @@ class _Writer:
 
 def _listed(prefix: str, numbers: Sequence[int]) -> str:
     return ", ".join(f"{prefix}{number}" for number in numbers)
+
+
+def _kept(numbers: Sequence[int]) -> str:
+    """Temporary arrays and their addresses."""
+    return ", ".join(f"a{number}, p{number}" for number in numbers)
 
 
 @lru_cache(maxsize=512)

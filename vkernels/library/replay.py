@@ -1,8 +1,10 @@
 """Repeat calls of library functions on torch tensors of a CPU without the Python code around their kernels.
 
 The first call of a kind is recorded: its kernel calls, the arrays that it creates, and its results. A later call of the
-same kind (dtypes, shapes, strides, numbers) creates the same results and runs the same code on its own addresses. So a
-function may be `replayed` if it changes elements of arrays only by kernels and by the helpers of `arrays` and
+same kind (dtypes, shapes, strides, numbers) creates the same results and runs the same code on its own addresses. A
+call like the latest one is told by torch's own guards, in one step; others are found by a key.
+
+So a function may be `replayed` if it changes elements of arrays only by kernels and by the helpers of `arrays` and
 `indices`. Helpers that cannot be repeated call `refuse`. A call is not repeated either if an address belongs to no
 argument and to no array that the call created.
 """
@@ -12,7 +14,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import wraps
+from functools import cache, wraps
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -20,10 +22,19 @@ from vkernels.runtime import determinism, events, recording
 from vkernels.runtime.recording import CallRecording, current
 from vkernels.runtime.threads import on_threads_change
 
-from .captured_call import CapturedCall, Expectation, NotRepeatableError, OutOfDateError, Step
+from .captured_call import (
+    MISS,
+    CapturedCall,
+    Empty,
+    Expectation,
+    Kind,
+    NotRepeatableError,
+    OutOfDateError,
+    Repeat,
+    Step,
+)
 
 F = TypeVar("F", bound=Callable[..., Any])
-Repeat = Callable[[Sequence[Any]], Any]
 
 
 class DynamicScalar(float):
@@ -37,57 +48,105 @@ class LiveInt(int):
 REMEMBERED = 256
 """Recorded kinds of calls per function; the oldest is dropped first."""
 
+MOST_ALIKE = 4
+"""Recorded calls with one key: torch tells more of them apart, such as those in inference mode."""
+
 _modules = sys.modules
-_tables: list[dict[Any, Any]] = []
+_tables: list[Table] = []
 _torch_names: list[Any] = []
 _PLAIN = frozenset((int, float, bool, str, type(None)))
 
 
 def replayed(function: F) -> F:
     """Repeat the calls of a library function; the module's docstring lists the conditions."""
-    tables: tuple[dict[Any, Repeat | None], ...] = {}, {}  # of calls that are deterministic, or not
-    torch_names = _torch_names
+    tables = Table(), Table()  # of calls that are deterministic, or not
     _tables.extend(tables)
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         if events.LISTENERS or (recording.recording and current() is not None):
             return function(*args, **kwargs)  # the recording of a caller needs every launch
-        if not torch_names and not _find(torch_names):
-            return function(*args, **kwargs)
-        tensor, parameter, is_grad_enabled = torch_names
-        tracks = is_grad_enabled()
-        values = (*args, *kwargs.values()) if kwargs else args
-        key: Any = tuple(kwargs)
+        table = tables[determinism.enabled()]
         try:
-            for value in values:
-                kind = type(value)
-                if kind is tensor or kind is parameter:
-                    if tracks and value.requires_grad:
-                        return function(*args, **kwargs)
-                    where = None if value.is_cpu else value.device
-                    key = key, value.dtype, value.shape, value.stride(), where, value.is_neg()
-                elif kind is DynamicScalar or kind is LiveInt:
-                    key = key, kind
-                elif kind in _PLAIN or (kind is tuple and all(type(each) is int for each in value)):
-                    key = key, kind, value
-                else:
-                    return function(*args, **kwargs)
-        except RuntimeError:  # torch's, for tensors without strides
-            return function(*args, **kwargs)
-        tapes = tables[determinism.enabled()]
-        tape = tapes.get(key, _NEW)
-        if tape is not None and tape is not _NEW:
-            try:
-                return tape(values)
-            except NotRepeatableError:
-                return function(*args, **kwargs)
-            except OutOfDateError:
-                tapes.pop(key, None)
-                return function(*args, **kwargs)
-        return function(*args, **kwargs) if tape is None else _record(function, args, kwargs, tapes, key)
+            result = table.latest((*args, *kwargs.values()), tuple(kwargs)) if kwargs else table.latest(args, ())
+            if result is not MISS:
+                return result
+        except (NotRepeatableError, OutOfDateError):
+            pass
+        return _by_key(function, args, kwargs, table)
 
     return call  # type: ignore[return-value]
+
+
+def _none_yet(values: Sequence[Any], names: tuple[str, ...]) -> Any:
+    return MISS
+
+
+@dataclass
+class Table:
+    """Recorded calls of a function. `calls`: by key, None where they cannot be repeated. `latest`: repeats one like
+    the latest that was repeated."""
+
+    calls: dict[Any, list[Repeat] | None] = field(default_factory=dict)
+    latest: Repeat = _none_yet
+
+    def clear(self) -> None:
+        """Forget all of them."""
+        self.calls.clear()
+        self.latest = _none_yet
+
+
+def _by_key(function: Callable[..., Any], args: Any, kwargs: dict[str, Any], table: Table) -> Any:
+    """Repeat a recorded call with the key of this one, or record this one."""
+    names, values = tuple(kwargs), (*args, *kwargs.values())
+    key = _key(values, names)
+    if key is None:
+        return function(*args, **kwargs)
+    alike = table.calls.get(key, [])
+    if alike is None:
+        return function(*args, **kwargs)
+    for repeat in alike:
+        try:
+            result = repeat(values, names)
+        except NotRepeatableError:
+            return function(*args, **kwargs)
+        except OutOfDateError:
+            table.calls.pop(key, None)
+            table.latest = _none_yet
+            return function(*args, **kwargs)
+        if result is not MISS:
+            if _guards() is not None:
+                table.latest = repeat
+            return result
+    return function(*args, **kwargs) if len(alike) >= MOST_ALIKE else _record(function, args, kwargs, table, key)
+
+
+def _key(values: Sequence[Any], names: tuple[str, ...]) -> Any:
+    """The key of a kind of call; None where it is not repeated."""
+    if not _torch_names and not _find(_torch_names):
+        return None
+    tensor, parameter, is_grad_enabled = _torch_names
+    tracks = is_grad_enabled()
+    key: Any = names
+    try:
+        for value in values:
+            kind = type(value)
+            if kind is tensor or kind is parameter:
+                if tracks and value.requires_grad:
+                    return None
+                where = None if value.is_cpu else value.device
+                key = key, value.dtype, value.shape, value.stride(), where, value.is_neg()
+            elif kind is DynamicScalar or kind is LiveInt:
+                key = key, kind
+            elif kind is float:
+                key = key, kind, value or repr(value)  # 0.0 equals -0.0
+            elif kind in _PLAIN or (kind is tuple and all(type(each) is int for each in value)):
+                key = key, kind, value
+            else:
+                return None
+    except RuntimeError:  # torch's, for tensors without strides
+        return None
+    return key
 
 
 def _find(names: list[Any]) -> bool:
@@ -95,6 +154,22 @@ def _find(names: list[Any]) -> bool:
     if torch is not None:
         names[:] = torch.Tensor, torch.nn.Parameter, torch.is_grad_enabled
     return torch is not None
+
+
+@cache
+def _guards() -> Any:
+    """Torch's native guards, which tell in one step whether tensors are like others; None where it has none."""
+    import torch
+
+    guards: Any = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
+    try:
+        x = torch.empty(2, 3)
+        is_like = guards.TensorGuards(x, dynamic_dims_sizes=[[2, 3]], dynamic_dims_strides=[[3, 1]]).check
+        is_right = is_like(x) and not is_like(x.t()) and not is_like(x.double())
+        made = guards._empty_strided_cpu((2, 3), (3, 1), torch.float64)
+        return guards if is_right and made.shape == x.shape and made.dtype == torch.float64 else None
+    except (AttributeError, TypeError, RuntimeError, SystemError):
+        return None
 
 
 def made(array: Any) -> Any:
@@ -124,14 +199,16 @@ def expect(array: Any, holds: Expectation) -> bool:
     return holds(array.tolist())
 
 
-def _record(function: Callable[..., Any], args: Any, kwargs: Any, tapes: dict[Any, Any], key: Any) -> Any:
+def _record(function: Callable[..., Any], args: Any, kwargs: Any, table: Table, key: Any) -> Any:
     recorder = _Recorder()
     with CallRecording(recorder):
         result = function(*args, **kwargs)
-    while len(tapes) >= REMEMBERED:
-        tapes.pop(next(iter(tapes)), None)
     if recorder.settled:
-        tapes[key] = recorder.tape((*args, *kwargs.values()), result)
+        tape = recorder.tape((*args, *kwargs.values()), tuple(kwargs), result)
+        alike = table.calls.pop(key, None) or []
+        while len(table.calls) >= REMEMBERED:
+            table.calls.pop(next(iter(table.calls)), None)
+        table.calls[key] = None if tape is None and not alike else [*alike, *([] if tape is None else [tape])]
     return result
 
 
@@ -148,10 +225,12 @@ class _Recorder:
         self.settled = self.settled and prepared is entry.distinct  # not about to be replaced by better code
         self.steps.append((entry, prepared, tuple(addresses), tuple(scalars), len(self.made)))
 
-    def tape(self, values: Sequence[Any], result: Any) -> Repeat | None:
+    def tape(self, values: Sequence[Any], names: tuple[str, ...], result: Any) -> Repeat | None:
         """What repeats the call; None if it cannot be repeated."""
         try:
-            return None if self.refused or not self.steps else _AddressResolver(self, values).tape(result).repeated()
+            if self.refused or not self.steps:
+                return None
+            return _AddressResolver(self, values).tape(names, result).repeated()
         except OutOfDateError:
             return None
 
@@ -170,7 +249,7 @@ class _AddressResolver:
         if shared or any(low >= high for low, high in spans):
             raise OutOfDateError
 
-    def tape(self, result: Any) -> CapturedCall:
+    def tape(self, names: tuple[str, ...], result: Any) -> CapturedCall:
         results = result if isinstance(result, tuple) else (result,)
         if not all(each is None or isinstance(each, self.torch.Tensor) for each in results):
             raise OutOfDateError
@@ -184,12 +263,32 @@ class _AddressResolver:
         numbers |= {id(self.values[number]): at for at, number in enumerate(self.given)}
         steps = [self._step(*step) if len(step) > 2 else self._test(*step) for step in self.recorder.steps]
         return CapturedCall(
-            tuple(self.given), tuple(self._template(each) for each in returned),
+            self._kind(names), tuple(self.given), tuple(self._template(each) for each in returned),
             tuple(self._template(each) for each in others), tuple(self.recorder.constants),
             tuple(steps), tuple(None if each is None else numbers[id(each)] for each in results),
             isinstance(result, tuple), tuple(_extent(at, self.values[number]) for at, number in enumerate(self.given)),
-            self.torch.empty_like, self.torch.autograd.graph.increment_version,
+            self._empty(), self.torch.autograd.graph.increment_version,
         )  # fmt: skip
+
+    def _kind(self, names: tuple[str, ...]) -> Kind:
+        others = [(at, value) for at, value in enumerate(self.values) if not isinstance(value, self.torch.Tensor)]
+        live = tuple((at, type(value)) for at, value in others if isinstance(value, DynamicScalar | LiveInt))
+        numbers = tuple((at, value) for at, value in others if (at, type(value)) not in live)
+        is_like = None
+        if self.given and (guards := _guards()) is not None:
+            tensors = [self.values[number] for number in self.given]
+            is_like = guards.TensorGuards(
+                *tensors, dynamic_dims_sizes=[list(each.shape) for each in tensors],
+                dynamic_dims_strides=[list(each.stride()) for each in tensors],
+            ).check  # fmt: skip
+        types = tuple(type(self.values[number]) for number in self.given)
+        return Kind(len(self.values), names, numbers, live, types, is_like)
+
+    def _empty(self) -> Empty:
+        """The fast way, except for modes of torch that see every operation: guards tell calls within one apart."""
+        is_seen = self.torch._C._len_torch_dispatch_stack() > 0
+        guards = None if is_seen else _guards()
+        return Empty(self.torch.empty_like, None if guards is None else guards._empty_strided_cpu)
 
     def _owner(self, result: Any) -> Any:
         for array in self.recorder.made:
@@ -260,8 +359,8 @@ _NEW: Any = object()
 
 
 def _forget() -> None:
-    for tapes in _tables:
-        tapes.clear()
+    for table in _tables:
+        table.clear()
 
 
 on_threads_change(_forget)

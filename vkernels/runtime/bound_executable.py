@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from vkernels.compiler.arguments import CPU, Arguments
@@ -29,6 +29,9 @@ TRIALS = 20
 TRIAL_SECONDS = 5e-4
 """What they may take together; there are fewer then."""
 
+OWN_BYTES = 1 << 14
+"""A call that needs at most so much memory keeps it; others borrow it each time."""
+
 PIECES_PER_THREAD = 256
 """A launch is cut into at most this many pieces for each thread."""
 
@@ -41,6 +44,8 @@ class BoundExecutable:
     `template`: every argument slot, 0 where a call writes: tensor addresses at the slots `tensors`, scalars at the
     slots `scalars` (True for f64), and last the buffers. `touched`: bytes of all tensors together.
     `plan`, `rung`: of the code, for launch events.
+    `ready`: functions that run a call, given its addresses and scalars. Who takes one out is its only user until it is
+    put back. There are some once it is settled how many threads calls run on.
     """
 
     is_repeatable = True
@@ -69,7 +74,9 @@ class BoundExecutable:
         self.trials = TRIALS if small and self.wanted > 1 else 0
         self.fastest, self.tried = float("inf"), 0.0
         self.idle = not any(programs > 0 for programs in self.programs)
+        self.ready: list[Callable[..., object]] = []
         self._frames: list[_Frame] = []
+        self._settled: list[_Frame] = []  # those of `ready`
 
     def _prepare(self) -> tuple[list[int], list[int], int]:
         """Bytes of each buffer, programs of each launch and bytes of swap space, as the kernel works them out."""
@@ -84,6 +91,15 @@ class BoundExecutable:
         if self.idle:
             return
         try:
+            call = self.ready.pop()
+        except IndexError:
+            self._run_slowly(addresses, scalars)
+        else:
+            call(*addresses, *scalars)
+            self.ready.append(call)
+
+    def _run_slowly(self, addresses: Sequence[int], scalars: Sequence[bool | int | float]) -> None:
+        try:
             frame = self._frames.pop()
         except IndexError:
             frame = _Frame(self)
@@ -96,14 +112,18 @@ class BoundExecutable:
                     frame.floats[slot] = value
                 else:
                     words[slot] = int(value)
-        if self.memory:
+        if self.memory > OWN_BYTES:
             block = borrow(self.memory)
             frame.use(block.address)
             self._run(frame)
             give_back(block)
         else:
             self._run(frame)
-        self._frames.append(frame)
+        if self.trials or self._follows is not None or self.memory > OWN_BYTES or frame.threads != self.threads:
+            self._frames.append(frame)
+        else:
+            self._settled.append(frame)
+            self.ready.append(frame.caller([*((slot, False) for slot in self.tensors), *self.scalars]))
 
     def launch_record(self) -> LaunchRecord:
         """How calls are run now; the first calls find out whether small ones go to several threads."""
@@ -175,6 +195,17 @@ class _Frame:
         self.call.set_threads(1)
         self._memory = 0
         self.run = the_pool().runner(self.call)
+        self._kept: list[object] = []
+        if 0 < bound.memory <= OWN_BYTES:
+            own = Block(bound.memory)
+            self._kept.append(own)
+            self.use(own.address)
+
+    def caller(self, positions: Sequence[tuple[int, bool]]) -> Callable[..., object]:
+        """A function that writes its arguments to these slots, True for an f64, and runs the call."""
+        function, memory = the_pool().caller(self.call, self._slots.address, positions)
+        self._kept.append(memory)
+        return function
 
     def use(self, address: int) -> None:
         """Work in this memory: the caller's workspace, then the buffers."""

@@ -14,7 +14,7 @@ import platform
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 
@@ -22,6 +22,7 @@ from vkernels.ir.errors import SetupError
 from vkernels.targets.host_cpu import SHARE_SECONDS, WAKE_SECONDS
 
 from .memory_blocks import Block
+from .pool_call_ir import CODE_WORDS, IMPORTED
 from .pool_ir import POOL_WORDS, pool_ir
 from .pool_wait_ir import FUTEX
 from .work_descriptor import WorkDescriptor
@@ -88,6 +89,20 @@ class Pool:
         """A function that runs this call, with less Python overhead than `run`."""
         return partial(self._code.run, self._address, call.address)
 
+    def caller(
+        self, call: WorkDescriptor, slots: int, positions: Sequence[tuple[int, bool]]
+    ) -> tuple[Callable[..., object], object]:
+        """A function that writes its arguments into slots and runs this call, for one thread at a time.
+
+        `slots`: the slots' address. `positions`: slot of each argument, True for an f64. The second result is memory
+        that must live as long as the function, as must the call and the slots.
+        """
+        codes = [2 * slot + is_float for slot, is_float in positions]
+        words = Block(8 * (CODE_WORDS + len(codes)))
+        values: list[ctypes.c_int64 | int] = [self._address, call.address, slots, len(codes), *codes]
+        (ctypes.c_int64 * len(values)).from_address(words.address)[:] = values
+        return self._code.bound(words.address), words
+
     def stop(self) -> None:
         """End the helpers, after what they are doing; `run` still works, on the calling thread."""
         with self._lock:
@@ -112,6 +127,17 @@ class Pool:
         return thread
 
 
+class _Method(ctypes.Structure):
+    """`PyMethodDef` of Python's C interface."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p),
+    )  # fmt: skip
+
+
+METH_FASTCALL = 0x80
+
+
 class _Code:
     def __init__(self) -> None:
         import llvmlite.binding as llvm
@@ -127,7 +153,9 @@ class _Code:
         library = llvm.JITLibraryBuilder().add_ir(module)
         for name in ("syscall", "sched_getcpu", "clock_gettime"):
             library.import_symbol(name, ctypes.cast(getattr(process, name), ctypes.c_void_p).value)
-        for name in ("vk_run", "vk_helper", "vk_stop"):
+        for name in IMPORTED:
+            library.import_symbol(name, ctypes.addressof(ctypes.c_byte.in_dll(ctypes.pythonapi, name)))
+        for name in ("vk_run", "vk_call", "vk_helper", "vk_stop"):
             library.export_symbol(name)
         self.library = library.link(self.jit, "vk_pool")
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
@@ -135,9 +163,18 @@ class _Code:
         self.run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(self.library["vk_run"])
         self.stop = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.library["vk_stop"])
         self.helper = self.library["vk_helper"]
+        self._method = _Method(b"run", self.library["vk_call"], METH_FASTCALL, None)
+        self._new_function = ctypes.pythonapi["PyCFunction_NewEx"]  # not the shared one, whose types others may set
+        self._new_function.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+        self._new_function.restype = ctypes.py_object
         self.create, self.join = process.pthread_create, process.pthread_join
         self.create.argtypes = [ctypes.c_void_p] * 4
         self.join.argtypes = [ctypes.c_void_p] * 2
+
+    def bound(self, address: int) -> Callable[..., object]:
+        """`vk_call` with these words, as a function of Python."""
+        function: Callable[..., object] = self._new_function(ctypes.addressof(self._method), address, None)
+        return function
 
 
 @cache

@@ -36,6 +36,7 @@ sequentially consistent, and a sleeper hands the kernel the value that it saw, s
 
 from __future__ import annotations
 
+from .pool_call_ir import CALL
 from .pool_cores_ir import AFFINITY, KEEP_OFF, POLICY
 from .pool_wait_ir import FUTEX, PAUSE, WAIT, YIELD
 from .pool_work_ir import WORK
@@ -48,9 +49,10 @@ PART_WORDS = 8
 
 
 def pool_ir(machine: str) -> str:
-    """The LLVM IR of the pool for a machine that `FUTEX` names; exports `vk_run`, `vk_helper` and `vk_stop`."""
+    """The LLVM IR of the pool for a machine that `FUTEX` names; exports `vk_run`, `vk_call`, `vk_helper` and
+    `vk_stop`."""
     declaration, call = PAUSE[machine]
-    text = (_DECLARED + WAIT + KEEP_OFF + WORK + _THREADS).replace("PAUSE_DECLARATION", declaration)
+    text = (_DECLARED + WAIT + KEEP_OFF + WORK + _THREADS + CALL).replace("PAUSE_DECLARATION", declaration)
     text = text.replace("PAUSE", call)
     names = "GETAFFINITY", "SETAFFINITY", "GETTID", "GETPOLICY", "SETPOLICY"
     calls = zip(names, (*AFFINITY[machine], *POLICY[machine]), strict=True)

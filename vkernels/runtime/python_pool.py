@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import wait
 from functools import partial
 from itertools import count
@@ -57,6 +57,22 @@ class PythonPool:
     def runner(self, call: WorkDescriptor) -> Callable[[], None]:
         """A function that runs this call."""
         return partial(self.run, call)
+
+    def caller(
+        self, call: WorkDescriptor, slots: int, positions: Sequence[tuple[int, bool]]
+    ) -> tuple[Callable[..., object], object]:
+        """As `Pool.caller`."""
+        places = [
+            (ctypes.c_double if is_float else ctypes.c_int64).from_address(slots + 8 * slot)
+            for slot, is_float in positions
+        ]
+
+        def run(*values: float) -> None:
+            for place, value in zip(places, values, strict=True):
+                place.value = value
+            self.run(call)
+
+        return run, None
 
     def _launch(self, launch: ctypes.Array[ctypes.c_int64], arguments: int, workspaces: list[int]) -> None:
         address, programs, grain = launch
