@@ -7,13 +7,13 @@ from vkernels.targets.cpu_rates import CpuRates
 SOME = CpuRates(
     clock=3e9, memory=4e10, core_memory=1.5e10, cache=2e11, core_cache=6e10, shared=4e11, multiply_adds=1e11,
     register_bytes=64, loads=1.5, stores=1.0, latency=4.0, stored_2=2.5, stored_3=1.2, stored=1.5, past_3=0.5, past=0.5,
-    past_store=0.0, cache_share=0.25, fetched_store=40.0, launch=1e-5,
+    past_store=0.0, cache_share=0.25, fetched_store=40.0, launch=1e-5, wake=3e-5,
 )  # fmt: skip
 """Of a server core with few lines on the way: stores past the caches win much."""
 
 OTHER = CpuRates(
     clock=2e9, memory=2e11, core_memory=1e11, cache=8e11, core_cache=1e11, shared=9e11, multiply_adds=2e10,
     register_bytes=32, loads=3.0, stores=2.0, latency=2.0, stored_2=1.0, stored_3=1.0, stored=1.0, past_3=4.0, past=4.0,
-    past_store=9.0, cache_share=1.0, fetched_store=0.0, launch=1e-4,
+    past_store=9.0, cache_share=1.0, fetched_store=0.0, launch=1e-4, wake=2e-4,
 )  # fmt: skip
 """Of a core with fast memory and narrow vectors: stores past the caches lose."""

@@ -97,8 +97,8 @@ def test_importing_and_looking_measure_nothing():
 
 
 def test_what_is_measured_makes_sense():
-    rates = measuring.measure_cpu(lambda cores: 7e-6).rates
-    assert rates.launch == 7e-6
+    rates = measuring.measure_cpu(lambda cores: (7e-6, 5e-5)).rates
+    assert (rates.launch, rates.wake) == (7e-6, 5e-5)
     assert all(low <= getattr(rates, name) <= high for name, (low, high) in RANGES.items())
     assert rates.core_memory <= rates.memory <= rates.cache <= rates.shared
     assert rates.core_memory <= rates.core_cache <= rates.cache

@@ -8,7 +8,7 @@ from vkernels.runtime.launch_cost import measure_launch
 
 def test_a_launch_costs_something():
     found = measure_launch(2)
-    assert found is None or 0 <= found < 10
+    assert found is None or all(0 <= seconds < 10 for seconds in found)
 
 
 def test_one_thread_hands_nothing_over(monkeypatch):

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ from jaxtyping import Float
 
 import vkernels as vk
 from vkernels.runtime import threads as subject
+from vkernels.runtime.pool import Waiting
+from vkernels.targets import cpu_rates
 
 
 @pytest.fixture
@@ -83,6 +86,16 @@ def test_calls_that_are_bound_follow_torch(unset):
     torch.set_num_threads(2)
     cores_of_a_call(x, out)  # bound for one thread
     assert cores_of_a_call(x, out) == "cpu:cores=2"
+
+
+def test_the_pool_decides_by_what_handing_over_was_measured_to_cost(monkeypatch):
+    monkeypatch.setattr(cpu_rates, "known_cpu_rates", lambda: None)
+    assert subject._waiting() == Waiting()
+    measured = replace(cpu_rates.family_cpu_rates(), launch=2e-6, wake=9e-5)
+    monkeypatch.setattr(cpu_rates, "known_cpu_rates", lambda: measured)
+    assert (subject._waiting().share, subject._waiting().wake) == (pytest.approx(6e-6), 9e-5)
+    monkeypatch.setattr(cpu_rates, "known_cpu_rates", lambda: replace(measured, wake=1e-6))
+    assert subject._waiting().wake == subject._waiting().share  # what sleeps is no nearer than what is awake
 
 
 IN_A_CHILD = """

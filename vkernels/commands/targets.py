@@ -87,7 +87,8 @@ RATES = {
     "past_store": ("cycles", 1, "a store past the caches, not hidden"),
     "cache_share": ("", 1, "part of L3 that a process finds its own"),
     "fetched_store": ("cycles", 1, "a line stored in short rows on other pages, more than beside others"),
-    "launch": ("µs", 1e-6, "handing a launch to threads"),
+    "launch": ("µs", 1e-6, "handing a launch to threads that wait for it"),
+    "wake": ("µs", 1e-6, "handing a launch to threads that sleep"),
 }
 """Unit, scale and words of each rate."""
 

@@ -17,7 +17,7 @@ from vkernels.ir.disk_cache import DiskCache
 from vkernels.ir.limits import Limits
 from vkernels.ir.system_resources import ThreadPool
 from vkernels.targets.cpu_rates import CpuRates, family_cpu_rates, in_ranges, known_cpu_rates, store_cpu_rates
-from vkernels.targets.host_cpu import LAUNCH_SECONDS, cpu_limits
+from vkernels.targets.host_cpu import LAUNCH_SECONDS, WAKE_SECONDS, cpu_limits
 
 from .calibration_loops import CHAIN_CYCLES, LOADED_VECTORS, MULTIPLY_ADDS, WAITS, Loops, loops
 from .machine_load import quiet_cores
@@ -46,6 +46,9 @@ PAYS = 1.05
 NEAR = 8 << 10
 """Bytes that any nearest cache holds."""
 
+PAST = 1 << 26
+"""Bytes that are stored past the caches, which keep none of them, in a pass: it lasts about as long as a run."""
+
 BEYOND = 4
 """Bytes beside those of level 2 of which few are found there."""
 
@@ -54,8 +57,9 @@ AGREE = 1.25
 ATTEMPTS = 4
 
 
-MeasureLaunch = Callable[[int], float | None]
-"""Gives the seconds of handing a launch to so many threads; None where that cannot be measured."""
+MeasureLaunch = Callable[[int], tuple[float, float] | None]
+"""Gives the seconds of handing a launch to so many threads that wait for one, and that sleep; None where that cannot be
+measured."""
 
 
 def calibrate_cpu(cache: DiskCache | None = None, again: bool = False, launch: MeasureLaunch | None = None) -> CpuRates:
@@ -99,16 +103,18 @@ def measure_undisturbed(attempts: int = ATTEMPTS, launch: MeasureLaunch | None =
     return replace(found, disturbed=True)
 
 
-COSTS = ("latency", "stored_2", "stored_3", "stored", "past_3", "past", "past_store", "fetched_store", "launch")
+COSTS = ("latency", "stored_2", "stored_3", "stored", "past_3", "past", "past_store", "fetched_store", "launch",
+         "wake")  # fmt: skip
 """What is the mean of two measurements: mostly rates beside others, of which neither more nor less is better."""
 EACH_CORES = ("multiply_adds", "shared", "cache")
 """Rates of all cores together, of which each core brings its own."""
-RATIOS = {"cache_share": 2.0, "launch": 2.0}
-"""How much some may differ: one is a power of two, the other depends on what the system does."""
+RATIOS = {"cache_share": 2.0, "launch": 2.0, "wake": 2.0}
+"""How much some may differ: one is a power of two, the others depend on what the system does."""
 APART = {
     **dict.fromkeys(("stored_2", "stored_3", "stored", "past_3", "past"), 0.25),
     "past_store": 1.0,
     "fetched_store": 4.0,
+    "launch": 5e-7,
 }
 """Differences that do not matter."""
 
@@ -160,8 +166,9 @@ def measure_cpu(launch: MeasureLaunch | None = None, quiet: Sequence[int] = ()) 
     of_all = {name: getattr(rates, name) * every / limits.multiprocessors for name in EACH_CORES}
     rates = replace(rates, **of_all)
     seconds = None if launch is None else launch(every)
-    rates = in_ranges(rates if seconds is None else replace(rates, launch=seconds))
-    return Measured(rates, measure.disturbed)
+    if seconds is not None:
+        rates = replace(rates, launch=seconds[0], wake=max(seconds))
+    return Measured(in_ranges(rates), measure.disturbed)
 
 
 def paying_width(limits: Limits, measure: Measure) -> int:
@@ -195,7 +202,7 @@ class _Measurement:
 
     def rates(self) -> CpuRates:
         limits, code, cores = self.limits, self.code, self.limits.multiprocessors
-        clock = CHAIN_CYCLES / self.measure.seconds_a_step([(code.chain, ())])
+        clock = CHAIN_CYCLES / self.measure.seconds_a_step([(code.chain, (buffer(2 * self.width),))])
         multiply = _multiply_adds(limits, self.width, code, self.measure)
         latency = clock * self.measure.seconds_a_step([(code.wait, (buffer(2 * self.width),))]) / WAITS
         loads, stores = self._rates(("read", "store"), NEAR, 1)
@@ -216,9 +223,9 @@ class _Measurement:
             clock=clock, memory=memory, core_memory=core_memory, cache=cache, core_cache=core_cache, shared=shared,
             multiply_adds=multiply, register_bytes=self.width, loads=loads / self.width / clock,
             stores=stores / self.width / clock, latency=latency, stored_2=stored_2, stored_3=stored_3, stored=stored,
-            past_3=past_3, past=past, past_store=clock * self._past_store(far, core_memory / max(past, 0.1)),
+            past_3=past_3, past=past, past_store=clock * self._past_store(min(far, PAST), core_memory / max(past, 0.1)),
             cache_share=self._cache_share(size, cache, memory),
-            fetched_store=family_cpu_rates().fetched_store, launch=LAUNCH_SECONDS,
+            fetched_store=family_cpu_rates().fetched_store, launch=LAUNCH_SECONDS, wake=WAKE_SECONDS,
         )  # fmt: skip
 
     def _read_and_written(self, total: int, cores: int) -> tuple[float, float, float]:

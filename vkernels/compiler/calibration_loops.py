@@ -18,6 +18,9 @@ LOADED_VECTORS = 8
 CHAIN_CYCLES = 16
 """Cycles of a step of `chain`: additions and exclusive ors by turns, each waiting for the one before."""
 
+BESIDE = 8
+"""Multiply-adds of vectors beside them: of the slowest units they take half of the cycles."""
+
 WORK = 80
 """Multiply-adds of a vector that `work` stores: they take longer than the store."""
 
@@ -27,10 +30,9 @@ WAITS = 8
 
 @dataclass(frozen=True)
 class Loops:
-    """Functions that hold no Python lock. All but `chain` take the address of memory first, and all a number of steps
-    last.
+    """Functions that hold no Python lock. All take the address of memory first, and a number of steps last.
 
-    `multiply(memory, steps)`, `wait(memory, steps)`, `chain(steps)`; `read(memory, blocks, steps)`,
+    `multiply(memory, steps)`, `wait(memory, steps)`, `chain(memory, steps)`; `read(memory, blocks, steps)`,
     `store(memory, blocks, steps)`; `work(memory, vectors, steps)`, which stores each vector after `WORK` multiply-adds,
     and `work_past`, which does so past the caches if the address allows it; `copy(memory, blocks, steps)` to as many
     blocks after these, and `copy_past`; `gather(memory, places, blocks, steps)`, where `places` has the position of
@@ -70,7 +72,7 @@ def loops(register_bytes: int) -> Iterator[Loops]:
         yield Loops(
             function("multiply", 2), function("wait", 2), function("read", 3), function("store", 3),
             function("work", 3), function("work_past", 3), function("copy", 3), function("copy_past", 3),
-            function("gather", 4), function("chain", 1),
+            function("gather", 4), function("chain", 2),
         )  # fmt: skip
 
 
@@ -87,7 +89,7 @@ declare {floats} @llvm.fmuladd({floats}, {floats}, {floats})
 {_copying("copy", floats, register_bytes, "")}
 {_copying("copy_past", floats, register_bytes, ", !nontemporal !0")}
 {_gathering(floats)}
-{_chain()}
+{_chain(floats)}
 !0 = !{{i32 1}}
 """
 
@@ -232,13 +234,20 @@ done:
 }}"""
 
 
-def _chain() -> str:
+def _chain(floats: str) -> str:
+    """Dependent additions, and multiply-adds of vectors that need less time: where these lower the clock, it shows."""
     body = [f"%c0 = phi i64 [%steps, %entry], [%c{CHAIN_CYCLES}, %loop]"]
-    body += [f"%c{n + 1} = {'xor' if n % 2 else 'add'} i64 %c{n}, %steps" for n in range(CHAIN_CYCLES)]
+    body += [f"%s{n} = phi {floats} [zeroinitializer, %entry], [%t{n}, %loop]" for n in range(BESIDE)]
+    for n in range(CHAIN_CYCLES):
+        body.append(f"%c{n + 1} = {'xor' if n % 2 else 'add'} i64 %c{n}, %steps")
+        if n < BESIDE:
+            body.append(f"%t{n} = call {floats} @llvm.fmuladd({floats} %s{n}, {floats} %a, {floats} %a)")
     return f"""
-define void @chain(i64 %steps) {{
+define void @chain(i64 %memory, i64 %steps) {{
 entry:
   %out = alloca i64
+  %at = inttoptr i64 %memory to ptr
+  %a = load {floats}, ptr %at, align 8
   br label %loop
 loop:
   %n = phi i64 [0, %entry], [%next, %loop]
@@ -248,6 +257,8 @@ loop:
   br i1 %more, label %loop, label %done
 done:
   store volatile i64 %c{CHAIN_CYCLES}, ptr %out
+  %end = getelementptr {floats}, ptr %at, i64 1
+  {_lines(f"store volatile {floats} %t{n}, ptr %end, align 8" for n in range(BESIDE))}
   ret void
 }}"""
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from vkernels.ir.errors import OptionError
 from vkernels.ir.fork_safe import fork_safe_lock
-from vkernels.targets.host_cpu import usable_cores
+from vkernels.targets.host_cpu import LAUNCH_SECONDS, SHARE_SECONDS, usable_cores
 
 if TYPE_CHECKING:
-    from .pool import Pool
+    from .pool import Pool, Waiting
     from .python_pool import PythonPool
 
 
@@ -111,8 +111,21 @@ def the_pool() -> Pool | PythonPool:
         from .python_pool import PythonPool
 
         with _lock:
-            _pool = _pool or (Pool() if is_native() else PythonPool())
+            _pool = _pool or (Pool(_waiting()) if is_native() else PythonPool())
     return _pool
+
+
+def _waiting() -> Waiting:
+    """How long the pool waits, and which calls it keeps on one thread, by what handing over was measured to cost."""
+    from vkernels.targets.cpu_rates import known_cpu_rates
+
+    from .pool import Waiting
+
+    rates = known_cpu_rates()
+    if rates is None:
+        return Waiting()
+    share = rates.launch * SHARE_SECONDS / LAUNCH_SECONDS
+    return Waiting(share=share, wake=max(share, rates.wake))
 
 
 def _stop() -> None:

@@ -13,10 +13,10 @@ from vkernels.ir.disk_cache import DiskCache
 from vkernels.ir.limits import Limits
 
 from .family_rates import FamilyRates, family_of, memory_of, multiply_adds_of
-from .host_cpu import LAUNCH_SECONDS, cache_bytes, cpu_limits
+from .host_cpu import LAUNCH_SECONDS, WAKE_SECONDS, cache_bytes, cpu_limits
 from .processor import this_processor
 
-VERSION = 6
+VERSION = 7
 """Grows when the method or the format changes: rates of older versions are measured again."""
 
 RATE = (1e6, 1e18)
@@ -26,6 +26,7 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "multiply_adds": RATE, "register_bytes": (16, 64), "loads": A_CYCLE, "stores": A_CYCLE, "latency": (1.0, 32.0),
     **dict.fromkeys(("stored_2", "stored_3", "stored", "past_3", "past"), (0.0, 16.0)),
     "past_store": (0.0, 100.0), "fetched_store": (0.0, 1000.0), "cache_share": (1e-6, 1.0), "launch": (1e-7, 1e-2),
+    "wake": (1e-6, 1e-2),
 }  # fmt: skip
 """What each rate can be: one beyond was not measured, but damaged."""
 
@@ -35,7 +36,8 @@ class CpuRates:
     """Rates of a CPU. `clock`: Hz. Bytes a second read: `memory` by all cores together and `core_memory` by one,
     `cache` by all and `core_cache` by one, `shared` (the L2) by all. `multiply_adds`: of float32, a second, by all
     cores, on vectors of `register_bytes`: as wide as the registers, or half as wide where that is faster.
-    `launch`: seconds of handing a launch to threads. All others: as in `CoreCosts`, of registers of `register_bytes`.
+    `launch`: seconds of handing a launch to threads that wait for one, `wake`: to threads that sleep. All others: as in
+    `CoreCosts`, of registers of `register_bytes`.
     """
 
     clock: float
@@ -58,6 +60,7 @@ class CpuRates:
     cache_share: float
     fetched_store: float
     launch: float
+    wake: float
 
     def core_costs(self, level_1: int) -> CoreCosts:
         """What one core costs, with so many bytes of level 1; 0 where that is unknown."""
@@ -101,7 +104,7 @@ def rates_of_family(family: FamilyRates, limits: Limits) -> CpuRates:
     return CpuRates(
         clock=family.clock, memory=memory_of(limits), core_memory=core.memory, cache=level_3 * cores,
         core_cache=level_3, shared=level_2 * cores, multiply_adds=multiply_adds_of(family, limits),
-        register_bytes=limits.register_bytes, launch=LAUNCH_SECONDS,
+        register_bytes=limits.register_bytes, launch=LAUNCH_SECONDS, wake=WAKE_SECONDS,
         **{name: getattr(core, name) for name in OF_A_CORE},
     )  # fmt: skip
 

@@ -22,10 +22,11 @@ DEFAULT_MEMORY = 1 << 32
 LAUNCH_SECONDS = 1e-6
 """What a launch on several cores costs beyond its work. Measured with two: 0.7 µs for the first, 0.4 for each more."""
 SHARE_SECONDS = 3e-6
-"""A call that takes less on one core stays there, although helpers are awake: two cores gain nothing below 2 µs."""
+"""A call that takes less on one core stays there, although helpers are awake: two cores gain nothing below 2 µs. In
+proportion where a launch was measured."""
 WAKE_SECONDS = 4e-5
 """A call that takes less on one core stays there if helpers sleep: waking one takes 8 µs of the caller, and the helper
-begins 25 µs later."""
+begins 25 µs later. Where that was measured, as long as it takes."""
 
 ARCH_PRCTL, REQUEST_PERMISSION, MATRIX_DATA = 158, 0x1023, 18
 """Linux's numbers on x86-64: the system call, its code that asks for a state component, and that of AMX's registers."""
