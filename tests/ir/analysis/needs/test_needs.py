@@ -33,7 +33,8 @@ def rng(request: pytest.FixtureRequest) -> random.Random:
 
 MORE = {
     "attention_blocks", "attention_key_gradients", "attention_query_gradient", "attention_slopes",
-    "attention_slopes_times_keys", "layer_norm_gradient", "mass", "rms_norm_gradient", "sort_rows", "stiffness", "stiffness_at_nodes",
+    "attention_slopes_times_keys", "layer_norm_gradient", "mass", "rms_norm_gradient", "sort_rows",
+    "stiffness", "stiffness_at_nodes",
 }  # fmt: skip
 """Kernels of which homes are counted that no phase turns out to need: of many whole axes, or with phases in loops."""
 
