@@ -58,7 +58,7 @@ def gpu_pipeline(plan: Plan, facts: Facts) -> tuple[ModulePass, ...]:
         InsertBarriers(),
         BlockSums(gpu=True),
         LoadAhead(plan.stages - 1),
-        ExpandMath(),
+        ExpandMath(approximates=True),
     )
 
 

@@ -39,19 +39,21 @@ class Options:
 
     `plan`: a plan, a function that makes one, or a `Pin`: fixed parts of a plan. `budget`: upper bounds for every plan.
     `checked`: interpret calls, slowly, and report indices out of range with line and value. `deterministic`: calls
-    give the same bits in every run.
+    give the same bits in every run. `approximate`: exponentials and divisions may be a GPU's own, which
+    `docs/maths.md` gives bounds of; unless said, those whose results are rounded to 16 bits or fewer.
     """
 
     plan: Plan | Planner | Pin | None = None
     budget: Budget | None = None
     checked: bool = False
     deterministic: bool = False
+    approximate: bool | None = None
 
 
 class Kernel(DeclaredKernel):
     """A kernel: call it with tensors (torch's or NumPy's), scalars and constants.
 
-    `name`, `function`, `parameters`, `options`, `pin`, `budget`, `deterministic`: as declared. `source`: read on first
+    `name`, `function`, `parameters`, `options`, `pin`, `budget`, `deterministic`, `approximate`: as declared. `source`: read on first
     use. `samples`: typical arguments; assign it next to the kernel.
     """
 
@@ -61,6 +63,7 @@ class Kernel(DeclaredKernel):
         self.pin, self._planner = _pin_and_planner(options.plan)
         self.budget = options.budget
         self.deterministic = _flag("deterministic", options.deterministic)
+        self.approximate = None if options.approximate is None else _flag("approximate", options.approximate)
         self.samples = SampleInputs()
         self._inputs: Drawer | None = None
 
@@ -188,6 +191,7 @@ def kernel(
     budget: Budget | None = None,
     checked: bool = False,
     deterministic: bool = False,
+    approximate: bool | None = None,
 ) -> Callable[[Callable[..., Any]], Kernel]: ...
 def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make a function a kernel: `@vk.kernel`, or `@vk.kernel(plan=…, checked=True)`.

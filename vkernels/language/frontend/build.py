@@ -10,6 +10,7 @@ from xdsl.ir import Attribute
 from vkernels.compiler.protocols import Signature, size_name
 from vkernels.ir.dialect import KernelOp, TensorArgumentType
 from vkernels.ir.errors import ArgumentError
+from vkernels.ir.transforms.allow_approximate import allow_approximate
 
 from ..annotations import Parameter
 from ..declaration import DeclaredKernel
@@ -53,6 +54,8 @@ def build_kernel(kernel: DeclaredKernel, signature: Signature) -> ModuleOp:
     with building(builder):
         frame.execute(kernel.source.definition.body)
     refuse_races(op, frame.sites)
+    if kernel.approximate is not False:
+        allow_approximate(op, everywhere=kernel.approximate is True)
     return ModuleOp([op])
 
 

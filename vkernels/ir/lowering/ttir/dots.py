@@ -15,6 +15,7 @@ from vkernels.ir.dialect.combining import combining
 
 from ..common import is_half, is_quarter
 from .builder import TtirBuilder
+from .dot_orientation import is_turned
 from .reductions import reduced
 from .state import TtirState
 from .tiles import along, transposed
@@ -137,12 +138,15 @@ def _fits(shape: _Shape, left: Attribute, right: Attribute, total: Attribute) ->
 def _dot(
     build: TtirBuilder, operation: DotOp, shape: _Shape, left: SSAValue, right: SSAValue, total: SSAValue
 ) -> SSAValue:
-    """Triton's dot, with the axes of each kind joined into one."""
+    """Triton's dot, with the axes of each kind joined into one, and its operands in either order."""
     batch, rows, columns, axis = shape.batch, shape.rows, shape.columns, (shape.axis,)
     axes = axes_of(operation.sum)
+    of_left, of_right = axes_of(operation.left), axes_of(operation.right)
+    if is_turned(operation):
+        (left, of_left, rows), (right, of_right, columns) = (right, of_right, columns), (left, of_left, rows)
     order = (*batch, *rows, *columns)
-    a = _grouped(build, left, axes_of(operation.left), (batch, rows, axis), shape)
-    b = _grouped(build, right, axes_of(operation.right), (batch, axis, columns), shape)
+    a = _grouped(build, left, of_left, (batch, rows, axis), shape)
+    b = _grouped(build, right, of_right, (batch, axis, columns), shape)
     c = _grouped(build, total, axes, (batch, rows, columns), shape)
     precision = operation.precision.data
     imprecise = IMPRECISE if precision == "tf32" and is_quarter(tt.element(left.type)) else 0

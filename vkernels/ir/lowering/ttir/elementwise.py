@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import AnyFloat, BFloat16Type, IntegerType, UnitAttr,
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from vkernels.ir.dialect import arith, element_of, tt
+from vkernels.ir.dialect.approximate import is_approximate
 
 from ..common import Handler, is_half, is_quarter
 from .builder import EXACT, TtirBuilder
@@ -185,7 +186,7 @@ TTIR_PLAIN = (
     "arith.addf", "arith.subf", "arith.mulf", "arith.maxnumf", "arith.minnumf",
     "arith.maximumf", "arith.minimumf", "arith.cmpf", "arith.cmpi",
     "arith.andi", "arith.ori", "arith.xori", "arith.maxui", "arith.minui",
-    "math.fma", "math.absf", "math.floor", "math.ceil",
+    "math.fma", "math.absf", "math.exp2", "math.floor", "math.ceil",
 )  # fmt: skip
 """Operations that Triton has under the same name."""
 
@@ -220,9 +221,12 @@ def lower_function(state: TtirState, operation: Operation) -> None:
     state.define(operation.results[0], _FUNCTIONS[operation.name](state.build, *values))
 
 
-def _divide_floats(build: TtirBuilder, a: SSAValue, b: SSAValue) -> SSAValue:
-    """`arith.divf`, rounded once: Triton's own f32 division is not."""
-    return build.pure(tt.PreciseDivOp(a, b)) if tt.element(a.type) == f32 else build.binary(arith.DivfOp, a, b)
+def lower_division(state: TtirState, operation: Operation) -> None:
+    """`arith.divf`, rounded once: Triton's own f32 division is not, and serves where `afn` allows it."""
+    a, b = (state.value(operand) for operand in operation.operands)
+    exact = tt.element(a.type) == f32 and not is_approximate(operation)
+    op = tt.PreciseDivOp(a, b) if exact else None
+    state.define(operation.results[0], state.build.pure(op) if op else state.build.binary(arith.DivfOp, a, b))
 
 
 def _negate(build: TtirBuilder, value: SSAValue) -> SSAValue:
@@ -271,7 +275,6 @@ def _absolute(build: TtirBuilder, value: SSAValue) -> SSAValue:
 _FUNCTIONS: dict[str, Callable[..., SSAValue]] = {
     **INTEGER_FUNCTIONS,
     "arith.select": TtirBuilder.select,
-    "arith.divf": _divide_floats,
     "arith.negf": _negate,
     "math.sqrt": _sqrt,
     "math.copysign": _copysign,
@@ -284,4 +287,5 @@ TTIR_ELEMENTWISE: dict[str, Handler] = {
     **dict.fromkeys(TTIR_PLAIN, lower_plain),
     **dict.fromkeys(FOLDING, lower_folding),
     **dict.fromkeys(_FUNCTIONS, lower_function),
+    "arith.divf": lower_division,
 }

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import math
-from xdsl.dialects.builtin import Float32Type, Float64Type, IntegerType, ModuleOp
+from xdsl.dialects.builtin import Float32Type, Float64Type, IntegerType, ModuleOp, f32
 from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 
+from ...dialect.approximate import is_approximate
 from . import exponential, logarithm, power, trigonometric
 from .values import Constants, Float, FormulaEmitter, Integer, elements
 
@@ -45,6 +46,12 @@ FORMULAS: dict[type[Operation], Callable[..., Float | Integer]] = {
 }
 """The formula of each operation that is expanded, from its operands to its result."""
 
+APPROXIMATIONS: dict[type[Operation], Callable[..., Float | Integer] | None] = {
+    math.ExpOp: exponential.approximate_exp,
+    math.Exp2Op: None,
+}
+"""The formula of f32 that may be approximate, where the device has 2ˣ as an instruction; None: it is that."""
+
 _ELEMENTS = (Float32Type, Float64Type, IntegerType)
 
 
@@ -55,23 +62,27 @@ class ExpandMath(ModulePass):
 
     Works on scalars, vectors and tiles of any shape. Uses no memory, and no control flow except a branch around the
     reduction of huge angles and a loop in integer powers. Additions and products carry `vk.rounded`: they must not be
-    fused. `scales`: the processor has `vk.scale` as an instruction, so expansions may contain it.
+    fused. `scales`: the processor has `vk.scale` as an instruction, so expansions may contain it. `approximates`: the
+    device has 2ˣ of f32 as an instruction; exponentials that may be approximate (`afn`) become `math.exp2`.
     """
 
     name = "expand-math"
     result = "mapped IR in which exp, sin, … are multiplications and additions"
 
     scales: bool = False
+    approximates: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        expand_math(op, self.scales)
+        expand_math(op, self.scales, self.approximates)
 
 
-def expand_math(module: Operation, scales: bool = False) -> None:
+def expand_math(module: Operation, scales: bool = False, approximates: bool = False) -> None:
     """Expand all functions inside an operation, without verification; see `ExpandMath`."""
     constants: dict[Block, Constants] = defaultdict(dict)
     for function in list(module.walk()):
         formula = FORMULAS.get(type(function))
+        if approximates and is_approximate(function) and elements(function.results[0].type) == f32:
+            formula = APPROXIMATIONS.get(type(function), formula)
         if formula is not None and isinstance(elements(function.results[0].type), _ELEMENTS):
             _expand(function, formula, constants, scales)
 

@@ -34,6 +34,12 @@ def exp(x: Float) -> Float:
     return times_power(p, shifter, x)
 
 
+def approximate_exp(x: Float) -> Float:
+    """e**x as 2**(x log2(e)), by the device's instruction; x log2(e) is rounded, which errs by |x| units in the last
+    place of the result, to first order."""
+    return (x * LOG2_E).exp2()
+
+
 def exp2(x: Float) -> Float:
     """2**x, exact for whole x."""
     x = x.at_most(129.0).at_least(-151.0) if x.single else x.at_most(1025.0).at_least(-1076.0)

@@ -225,6 +225,7 @@ class Float(Value):
     not_at_most = _comparison("ugt")
     unordered = _comparison("uno")
     sqrt = _unary(math.SqrtOp)
+    exp2 = _unary(math.Exp2Op)
     floor = _unary(math.FloorOp)
     round = _unary(math.RoundEvenOp)
     sign_of = _binary(math.CopySignOp)

@@ -1,0 +1,78 @@
+"""Which operand of a `vk.dot` gives the rows of the product of matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from xdsl.ir import Operation, SSAValue
+from xdsl.traits import IsTerminator
+
+from vkernels.ir.dialect import (
+    BroadcastOp,
+    DotOp,
+    GatherOp,
+    LoadOp,
+    ReductionOp,
+    arith,
+    axes_of,
+    sizes_of,
+)
+
+LEAST_ROWS = 64
+"""Rows that the matrix units of sm_90 and later need at least; columns may be few."""
+
+
+def is_turned(dot: DotOp) -> bool:
+    """Whether (b a)ᵀ is to be computed for a b: the right operand gives the rows then.
+
+    Threads hold whole rows, or parts of them, and units read the left operand from registers. So what is added up next
+    should lie along the columns, as keys do in attention: no thread waits for another then. Otherwise an operand that
+    was computed should be the left one: the right one goes through shared memory.
+    """
+    left, right = axes_of(dot.left), axes_of(dot.right)
+    rows = [axis for axis in left if axis not in right]
+    columns = [axis for axis in right if axis not in left]
+    sizes = {**sizes_of(dot.left), **sizes_of(dot.right)}
+    of_rows, of_columns = (prod(sizes[axis] for axis in axes) for axes in (rows, columns))
+    if of_columns < min(of_rows, LEAST_ROWS):
+        return False
+    contracted = set(_contracted_next(dot.result))
+    if contracted & {*rows, *columns}:
+        return not contracted & {*columns}
+    return _is_loaded(dot.left) and not _is_loaded(dot.right)
+
+
+def _contracted_next(value: SSAValue) -> Iterator[str]:
+    """The axes along which what is computed from a value, element by element, is reduced or multiplied."""
+    seen, waiting = set[SSAValue](), [value]
+    while waiting:
+        value = waiting.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        for use in value.uses:
+            op = use.operation
+            if isinstance(op, ReductionOp):
+                yield op.axis.data
+            elif isinstance(op, DotOp):
+                if value in (op.left, op.right):
+                    yield op.axis.data
+            elif op.has_trait(IsTerminator):
+                waiting += _handed_to(op, use.index)
+            elif not op.regions:
+                waiting += op.results
+
+
+def _handed_to(terminator: Operation, index: int) -> Iterator[SSAValue]:
+    """The result of the operation around that an operand of a block's last operation becomes."""
+    around = terminator.parent_op()
+    if around is not None and len(around.results) == len(terminator.operands):
+        yield around.results[index]
+
+
+def _is_loaded(value: SSAValue) -> bool:
+    """Whether a tile comes from memory, at most converted, or from a loop or a memory around."""
+    while isinstance(value.owner, arith.ExtFOp | arith.TruncFOp | BroadcastOp):
+        value = value.owner.operands[0]
+    return not isinstance(value.owner, Operation) or isinstance(value.owner, LoadOp | GatherOp)
