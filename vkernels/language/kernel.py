@@ -53,8 +53,8 @@ class Options:
 class Kernel(DeclaredKernel):
     """A kernel: call it with tensors (torch's or NumPy's), scalars and constants.
 
-    `name`, `function`, `parameters`, `options`, `pin`, `budget`, `deterministic`, `approximate`: as declared. `source`: read on first
-    use. `samples`: typical arguments; assign it next to the kernel.
+    `name`, `function`, `parameters`, `options`, `pin`, `budget`, `deterministic`, `approximate`: as declared. `source`:
+    read on first use. `samples`: typical arguments; assign it next to the kernel.
     """
 
     def __init__(self, function: Callable[..., Any], options: Options = Options()):

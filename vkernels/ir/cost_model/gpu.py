@@ -13,6 +13,7 @@ from ..limits import Limits
 from ..occupancy import AmdSizes, NvidiaSizes
 from .item_widths import tensor_rate
 from .loops import Loop, LoopAccess, LoopStep
+from .operation_weights import saved_by_approximating
 from .plan_batch import ModeledTimes, Numbers, PlanBatch, clipped
 from .traffic import CacheTraffic
 
@@ -105,9 +106,8 @@ def _tensor_columns(at: PlanBatch, limits: Limits) -> Numbers:
     most: Numbers = 0
     for loop in map(at.alike, at.loops):
         found: Numbers = 0
-        for rows, across in (step.sides[:2] for step in loop.steps if step.is_dot):
-            tall = at.tile(rows)
-            taken = np.ceil(tall / (2 * GROUP_ROWS)) * at.tile(across)
+        for tall, across in (_rows_and_columns(step, at) for step in loop.steps if step.is_dot):
+            taken = np.ceil(tall / (2 * GROUP_ROWS)) * across
             found = found + np.where(by_warp_groups(tall, at.warps, limits), taken, 0)
         most = np.maximum(most, found if tensor_rate(loop.tensor_dtype, limits) else 0)
     return most
@@ -253,7 +253,8 @@ def _work(loop: Loop, at: PlanBatch, limits: Limits, threads: Numbers) -> _Work:
                     else:
                         read = np.maximum(read, accesses)
             elif step.operations:
-                once = once + times * np.maximum(at.tile(step.axes), threads) * step.operations
+                needed = step.operations - (saved_by_approximating(step.origin) if step.origin is not None else 0)
+                once = once + times * np.maximum(at.tile(step.axes), threads) * needed
             if step.completes or (step.reduced is not None and (step.reduced in at.choices.held or not loop.axes)):
                 shuffles = _shuffles(at, step, limits)
                 waits = waits + often * np.where(shuffles > 0, 0, REDUCTION_LATENCY)
@@ -301,7 +302,7 @@ def _beside(at: PlanBatch, step: LoopStep) -> Numbers:
 def _dot(loop: Loop, step: LoopStep, at: PlanBatch, limits: Limits) -> tuple[Numbers, Numbers, Numbers]:
     """For one trip of one program: seconds of tensor cores, operations of plain units, bytes of shared memory."""
     products = at.tile(step.axes)
-    rows, columns, depth = (at.tile(side) for side in step.sides)
+    (rows, columns), depth = _rows_and_columns(step, at), at.tile(step.sides[2])
     rate = tensor_rate(loop.tensor_dtype, limits) if NeedsDevice.of(limits).tensor_cores else 0
     side = np.minimum(rows, columns)
     fits = (side >= LEAST_SIDE) & (depth >= least_depth(loop.operand_bytes)) & (rate > 0)
@@ -330,10 +331,17 @@ def single_warp_part(limits: Limits) -> float:
 def _read_by_groups(loop: Loop, step: LoopStep, at: PlanBatch, limits: Limits) -> Numbers:
     """Bytes of operands that instructions of warp groups read: each takes up to 64 rows (128 into tensor memory) and
     256 columns."""
-    left, right = _sides(step)
-    rows, columns = at.tile(step.sides[0]), at.tile(step.sides[1])
+    rows, columns = _rows_and_columns(step, at)
     tall = np.ceil(rows / (2 * GROUP_ROWS if limits.tensor_memory else GROUP_ROWS))
-    return (at.tile(left) * np.ceil(columns / GROUP_COLUMNS) + at.tile(right) * tall) * loop.operand_bytes
+    depth = at.tile([axis for axis in step.axes if axis not in {*step.sides[0], *step.sides[1]}])
+    return depth * (rows * np.ceil(columns / GROUP_COLUMNS) + columns * tall) * loop.operand_bytes
+
+
+def _rows_and_columns(step: LoopStep, at: PlanBatch) -> tuple[Numbers, Numbers]:
+    """Elements of the rows and of the columns of a dot, in the order that `lower_dot` takes its operands."""
+    rows, columns = at.tile(step.sides[0]), at.tile(step.sides[1])
+    turned = np.asarray(step.turned) & (columns >= np.minimum(rows, GROUP_ROWS))
+    return np.where(turned, columns, rows), np.where(turned, rows, columns)
 
 
 def _operands(loop: Loop, step: LoopStep, at: PlanBatch) -> Numbers:

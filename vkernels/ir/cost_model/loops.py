@@ -67,7 +67,8 @@ class LoopStep:
     `ranges`: the sequential loops around it within its phase, or the chunk loop of an axis that it lacks. `reduced`:
     the axis that it reduces along, or `scans`; `completes`: in each chunk, not after the loop. `sides`: of a dot, the
     axes of its left operand alone, of its right one alone, and the contracted one. `beside`: the axes of all that the
-    operation does that it is a part of, such as a range. `origin`: the operation of the kernel that it is for.
+    operation does that it is a part of, such as a range. `turned`: GPUs let the right operand of a dot give the rows
+    (`dot_orientation`). `origin`: the operation of the kernel that it is for.
     """
 
     axes: Axes
@@ -79,6 +80,7 @@ class LoopStep:
     scans: bool = False
     completes: bool = False
     beside: Axes = ()
+    turned: bool = False
     origin: Operation | None = field(default=None, compare=False, repr=False)
 
     @property

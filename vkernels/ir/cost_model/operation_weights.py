@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
+from ..dialect.approximate import is_approximate
+
 FREE_OPERATIONS = frozenset(
     {
         "arith.constant", "vk.broadcast", "vk.yield", "vk.size", "vk.phase", "vk.position", "vk.scale", "vk.boundary",
@@ -23,6 +25,16 @@ TIME_WEIGHTS = {
 }  # fmt: skip
 
 
+APPROXIMATE_WEIGHTS = {"math.exp": 5, "math.exp2": 4, "arith.divf": 6}
+"""The same for functions that GPUs approximate: instructions in code for sm_80 and sm_90 by Triton 3.9, with an
+exponential's checks for subnormal numbers."""
+
+
 def weight_of(op: Operation) -> float:
     """Plain operations an element; 0 for what costs nothing."""
     return 0 if op.name in FREE_OPERATIONS else TIME_WEIGHTS.get(op.name, 1)
+
+
+def saved_by_approximating(op: Operation) -> float:
+    """What an operation costs less where the device's own approximation serves."""
+    return weight_of(op) - APPROXIMATE_WEIGHTS.get(op.name, weight_of(op)) if is_approximate(op) else 0

@@ -40,6 +40,7 @@ from ..dialect import (
 )
 from ..facts import Facts
 from ..plan import Home, Plan
+from .dot_step import dot_step
 from .index_sums import index_sums
 from .item_widths import ItemWidths, bytes_of, widths_of
 from .loops import MOST_ALIGNED, Axes, LiveTile, Loop, LoopAccess, LoopStep
@@ -241,11 +242,7 @@ class _Reader:
             touch = self._touch(op)
             yield LoopStep(axes_of(op.tile), 0, ranges, touch, origin=op)
         elif isinstance(op, DotOp):
-            left, right = axes_of(op.left), axes_of(op.right)
-            axes = tuple(dict.fromkeys((*left, *right)))
-            rows = tuple(axis for axis in left if axis not in right)
-            columns = tuple(axis for axis in right if axis not in left)
-            yield LoopStep(axes, 1, ranges, sides=(rows, columns, (op.axis.data,)), origin=op)
+            yield dot_step(op, ranges)
         elif op.regions:
             here = (*ranges, op.axis.data) if isinstance(op, RangeOp) else ranges
             for region in op.regions:

@@ -10,18 +10,21 @@ from xdsl.dialects.builtin import f32, i8, i32, i64
 from xdsl.dialects.scf import ForOp, YieldOp
 from xdsl.ir import Attribute, Block, SSAValue
 
+from vkernels.ir.analysis.dot_orientation import prefers_turned
 from vkernels.ir.dialect import DotOp, arith, axes_of, sizes_of, tt
 from vkernels.ir.dialect.combining import combining
 
 from ..common import is_half, is_quarter
 from .builder import TtirBuilder
-from .dot_orientation import is_turned
 from .reductions import reduced
 from .state import TtirState
 from .tiles import along, transposed
 
 LEAST = 16
 """The least number of elements of each side of Triton's dot; twice as many of the contracted one for i8 and f8."""
+
+LEAST_ROWS = 64
+"""Rows that the matrix units of sm_90 and later need; columns may be few."""
 
 IMPRECISE = 128
 """Products of f8 that may be added in fewer bits than f32 has, where precision is not "ieee": only then do tensor cores
@@ -142,7 +145,7 @@ def _dot(
     batch, rows, columns, axis = shape.batch, shape.rows, shape.columns, (shape.axis,)
     axes = axes_of(operation.sum)
     of_left, of_right = axes_of(operation.left), axes_of(operation.right)
-    if is_turned(operation):
+    if prefers_turned(operation) and shape.count(columns) >= min(shape.count(rows), LEAST_ROWS):
         (left, of_left, rows), (right, of_right, columns) = (right, of_right, columns), (left, of_left, rows)
     order = (*batch, *rows, *columns)
     a = _grouped(build, left, of_left, (batch, rows, axis), shape)

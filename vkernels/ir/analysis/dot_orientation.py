@@ -3,43 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import prod
 
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import IsTerminator
 
-from vkernels.ir.dialect import (
-    BroadcastOp,
-    DotOp,
-    GatherOp,
-    LoadOp,
-    ReductionOp,
-    arith,
-    axes_of,
-    sizes_of,
-)
-
-LEAST_ROWS = 64
-"""Rows that the matrix units of sm_90 and later need at least; columns may be few."""
+from ..dialect import BroadcastOp, DotOp, GatherOp, LoadOp, ReductionOp, arith, axes_of
 
 
-def is_turned(dot: DotOp) -> bool:
-    """Whether (b a)ᵀ is to be computed for a b: the right operand gives the rows then.
+def prefers_turned(dot: DotOp) -> bool:
+    """Whether (b a)ᵀ should be computed for a b: the right operand gives the rows then.
 
     Threads hold whole rows, or parts of them, and units read the left operand from registers. So what is added up next
     should lie along the columns, as keys do in attention: no thread waits for another then. Otherwise an operand that
     was computed should be the left one: the right one goes through shared memory.
     """
-    left, right = axes_of(dot.left), axes_of(dot.right)
-    rows = [axis for axis in left if axis not in right]
-    columns = [axis for axis in right if axis not in left]
-    sizes = {**sizes_of(dot.left), **sizes_of(dot.right)}
-    of_rows, of_columns = (prod(sizes[axis] for axis in axes) for axes in (rows, columns))
-    if of_columns < min(of_rows, LEAST_ROWS):
-        return False
-    contracted = set(_contracted_next(dot.result))
-    if contracted & {*rows, *columns}:
-        return not contracted & {*columns}
+    rows = {*axes_of(dot.left)} - {*axes_of(dot.right)}
+    columns = {*axes_of(dot.right)} - {*axes_of(dot.left)}
+    contracted = {*_contracted_next(dot.result)} & (rows | columns)
+    if contracted:
+        return not contracted & columns
     return _is_loaded(dot.left) and not _is_loaded(dot.right)
 
 
