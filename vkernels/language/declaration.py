@@ -43,10 +43,11 @@ class Function(SourceFunction):
 
 
 class DeclaredKernel(SourceFunction):
-    """A kernel's declaration: its name, source and parameters."""
+    """A kernel's declaration: its name, source and parameters. `approximate`: see `Options`."""
 
-    def __init__(self, function: Callable[..., Any]):
+    def __init__(self, function: Callable[..., Any], approximate: bool | None = None):
         super().__init__(function)
+        self.approximate = approximate
         self.parameters: tuple[Parameter, ...] = parse_parameters(function)
 
     @functools.cached_property

@@ -58,12 +58,12 @@ class Kernel(DeclaredKernel):
     """
 
     def __init__(self, function: Callable[..., Any], options: Options = Options()):
-        super().__init__(function)
+        allowed = options.approximate
+        super().__init__(function, None if allowed is None else _flag("approximate", allowed))
         self.options = options
         self.pin, self._planner = _pin_and_planner(options.plan)
         self.budget = options.budget
         self.deterministic = _flag("deterministic", options.deterministic)
-        self.approximate = None if options.approximate is None else _flag("approximate", options.approximate)
         self.samples = SampleInputs()
         self._inputs: Drawer | None = None
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.arith import FastMathFlag, FastMathFlagsAttr
+from xdsl.dialects.arith import FastMathFlagsAttr
+from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Operation
 
 APPROXIMATE = FastMathFlagsAttr([FastMathFlag.APPROX_FUNC])

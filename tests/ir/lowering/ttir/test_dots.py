@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from math import prod
 
 import numpy as np
 import pytest
+from jaxtyping import Float
 
+import vkernels.language as vk
+from vkernels.ir.facts import Facts
+from vkernels.ir.interpret.ttir import interpret_ttir
 from vkernels.ir.lowering.ttir import lower_to_ttir, print_ttir
+from vkernels.ir.pipeline import gpu_pipeline, run_passes
+from vkernels.ir.plan import Plan
 from vkernels.ir.text import parse_module
 
 from .lowering import assert_same, mapped_in, mapped_text
@@ -90,3 +97,43 @@ def test_products_that_are_too_many_at_once_are_added_in_slices() -> None:
     tiles = [line.rpartition("tensor<")[2] for line in text.splitlines() if '"arith.mulf"' in line]
     assert len(tiles) == 1
     assert prod(int(size) for size in tiles[0].split("xf64")[0].split("x")) <= 1 << 13
+
+
+KEYS, QUERIES, WIDTH = 64, 128, 16
+
+
+def attention(scores: str, queries: int) -> str:
+    """Scores of keys j and queries i, multiplied in this order; the dots' shapes in the TTIR for it."""
+
+    def kernel(
+        q: Float[vk.Tensor, "M D"], k: Float[vk.Tensor, "N D"], v: Float[vk.Tensor, "N E"], out: Float[vk.Tensor, "E M"]
+    ):
+        i, j, d, e = vk.tile("M"), vk.whole("N"), vk.whole("D"), vk.whole("E")
+        score = vk.dot(k[j, d], q[i, d]) if scores == "ji" else vk.dot(q[i, d], k[j, d])
+        p = vk.exp(score - vk.max(score, axis=j)).to(v.dtype)
+        out[e, i] = vk.dot(v[j, e], p)
+
+    made = vk.kernel(kernel)
+    module = made.build(made.signature(q="float16", k="float16", v="float16", out="float16"))
+    plan = Plan(tiles={"i": queries}, chunks={"j": KEYS, "d": WIDTH, "e": WIDTH}, online=("j",))
+    sizes = {"M": 256, "N": 256, "D": WIDTH, "E": WIDTH}
+    (mapped,) = run_passes(gpu_pipeline(plan, Facts(sizes=sizes)), module).ops
+    rng = np.random.default_rng(0)
+    arguments = {name: rng.standard_normal((256, WIDTH)).astype(np.float16) for name in "qkv"}
+    arguments["out"] = np.full((WIDTH, 256), np.nan, np.float16)
+    lowered = lower_to_ttir(mapped)
+    interpret_ttir(lowered, arguments, sizes)
+    q, k, v = (arguments[name].astype(np.float64) for name in "qkv")
+    p = np.exp(k @ q.T - (k @ q.T).max(0))
+    np.testing.assert_allclose(arguments["out"], v.T @ p, rtol=0.01, atol=0.05)
+    text = print_ttir(lowered.launches[0].module)
+    return " ".join(re.findall(r'"tt.dot".*-> tensor<(\d+x\d+)', text))
+
+
+@pytest.mark.parametrize("scores", ["ji", "ij"])
+def test_what_is_reduced_next_lies_along_columns(scores):
+    assert set(attention(scores, QUERIES).split()) == {f"{QUERIES}x{KEYS}", f"{QUERIES}x{WIDTH}"}
+
+
+def test_few_columns_do_not_become_rows():
+    assert set(attention("ji", 16).split()) == {f"{KEYS}x16", "16x16"}

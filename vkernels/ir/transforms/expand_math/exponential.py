@@ -35,8 +35,10 @@ def exp(x: Float) -> Float:
 
 
 def approximate_exp(x: Float) -> Float:
-    """e**x as 2**(x log2(e)), by the device's instruction; x log2(e) is rounded, which errs by |x| units in the last
-    place of the result, to first order."""
+    """e**x as 2**(x log2(e)), by the device's instruction.
+
+    The product is rounded, and log2(e): in f32 the result errs by 1.25 |x| 2**-24 of itself, beside the instruction.
+    """
     return (x * LOG2_E).exp2()
 
 
