@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -35,6 +34,9 @@ DROP_COST = 0.7
 
 COPY_COST = 25
 """Cost of copying a feature, in connections."""
+
+ROOM = 1.25
+"""Room for the live images of all batches, as a multiple of what the first batch leaves one to expect."""
 
 FIRST_LAYERS = 4
 """Layers of the first group, while the rate at which images die is unknown."""
@@ -122,7 +124,9 @@ def infer(
         ids, done = np.arange(features.shape[1], dtype=np.int64), 0
         while done < network.layers:
             features, ids, done = _stage(work, features, ids, done)
-    features, ids = finished(as_floats(features), ids, work.settled, fixed, network.layers)
+    features = as_floats(features)
+    if fixed is not None or not 0 < network.layers >= network.settled_from:  # else the last drop left the living only
+        features, ids = finished(features, ids, work.settled, fixed, network.layers)
     return InferenceResult(ids, features, work.seconds + work.turn.seconds, work.edges, tuple(work.groups))
 
 
@@ -191,7 +195,7 @@ def _stage(work: _Work, features: Floats, ids: NDArray[np.int64], done: int) -> 
     largest = max(network.sizes[done + 1 :])
     memory = [aligned(largest * row_stride(min(images, work.batch), work.dtype), work.dtype) for _ in range(2)]
     lengths: list[int] = []
-    parts: list[_Batch] = []
+    joined: _Joined | None = None
     for first in starts:
         chosen = slice(first, first + work.batch)
         run = _Batch(work, features[:, chosen], ids[chosen], memory, images)
@@ -201,25 +205,52 @@ def _stage(work: _Work, features: Floats, ids: NDArray[np.int64], done: int) -> 
                 run.advance(done + sum(lengths[:-1]), lengths[-1])
         else:
             for number, length in enumerate(lengths):
-                run.leaves = number == len(lengths) - 1
+                run.leaves = joined if number == len(lengths) - 1 else None
                 run.advance(done + sum(lengths[:number]), length)
-        if len(starts) > 1 and not run.has_left:
-            run.features = run.features.copy()
-        parts.append(run)
-    done += sum(lengths)
-    if len(parts) == 1:
-        return parts[0].features, parts[0].ids, done
-    ids = np.concatenate([run.ids for run in parts])
-    together = _lines(None, network.sizes[done], ids.size, work.dtype)
-    np.concatenate([run.features for run in parts], axis=1, out=together)
-    return together, ids, done
+        if len(starts) == 1:
+            return run.features, run.ids, done + sum(lengths)
+        if joined is None:
+            joined = _Joined(network.sizes[done + sum(lengths)], round(ROOM * run.ids.size * len(starts)), work.dtype)
+        joined.add(run)
+    assert joined is not None, "there is a batch"
+    return joined.features, np.concatenate(joined.ids), done + sum(lengths)
+
+
+class _Joined:
+    """The live images of batches, side by side. There is room for `images` at first."""
+
+    def __init__(self, outputs: int, images: int, dtype: Any):
+        self.ids: list[NDArray[np.int64]] = []
+        self._images = 0
+        self._memory = _lines(None, outputs, max(1, images), dtype)
+
+    @property
+    def features(self) -> NDArray[Any]:
+        """The features of all images so far."""
+        return self._memory[:, : self._images]
+
+    def take(self, images: int) -> NDArray[Any]:
+        """Memory for the features of the next images."""
+        end, outputs = self._images + images, self._memory.shape[0]
+        if end > self._memory.shape[1]:
+            before = self.features
+            self._memory = _lines(None, outputs, 2 * end, before.dtype)
+            self.features[:] = before
+        return self._memory[:, self._images : end]
+
+    def add(self, run: _Batch) -> None:
+        """Add a batch, whose features may be in the memory of `take` already."""
+        memory = self.take(run.ids.size)
+        if not np.may_share_memory(memory, run.features):
+            memory[:] = run.features
+        self.ids.append(run.ids)
+        self._images += run.ids.size
 
 
 class _Batch:
     """A batch: the `features` and `ids` of images that may be alive.
 
-    `leaves`: the next drop is the batch's last, so features must be copied out of `memory`, which other batches use;
-    `has_left`: they are copied.
+    `leaves`: where features go with the next drop, the batch's last: other batches use `memory`.
     """
 
     def __init__(self, work: _Work, features: Floats, ids: NDArray[np.int64], memory: list[NDArray[Any]], among: int):
@@ -229,7 +260,7 @@ class _Batch:
         self.share = self.images / among if among else 1.0
         self.alive = self.images
         self.pace: list[LayerGroup] = []
-        self.leaves = self.has_left = False
+        self.leaves: _Joined | None = None
         self._spare, self._used = memory
 
     @property
@@ -251,7 +282,6 @@ class _Batch:
             work.layer_bytes = layers.nbytes // length
             start = perf_counter()
             out, peak = self._take_spare(layers.outputs, images), np.empty(images, np.float32)
-            self.has_left = False
             work.kernel(self.features, layers.column, layers.weight, layers.bias, work.network.cap, out, peak)
             self.features = out
             self.pace.append(LayerGroup(length, self.alive, first))
@@ -287,9 +317,10 @@ class _Batch:
     def _keep(self, chosen: NDArray[np.bool_]) -> None:
         live = np.flatnonzero(chosen).astype(np.int32)
         if live.size < self.ids.size:
-            self.has_left = self.leaves or (self.images < self.among and self.has_few)
-            take = partial(_lines, None, dtype=self.work.dtype) if self.has_left else self._take_spare
-            out = take(self.features.shape[0], live.size)
+            if self.leaves is not None and self.work.fixed is None:  # else there may be a second drop
+                out = self.leaves.take(live.size)
+            else:
+                out = self._take_spare(self.features.shape[0], live.size)
             if out.size:
                 kernel_for(self.features, take_columns)(for_kernels(self.features), live, for_kernels(out))
             self.features, self.ids = out, self.ids[live]
