@@ -31,12 +31,14 @@ def cpu_pipeline(plan: Plan, facts: Facts, scales: bool = False, units: tuple[st
     from .transforms.apply_plan import ApplyPlan
     from .transforms.block_sums import BlockSums
     from .transforms.expand_math import ExpandMath
+    from .transforms.fill_tails import FillTails
     from .transforms.split_phases import SplitPhases
     from .transforms.version_chunks import VersionChunks
 
     return (
         SplitPhases(),
         ApplyPlan(plan, facts, units),
+        FillTails(),
         BlockSums(),
         VersionChunks(),
         ExpandMath(scales),
@@ -66,6 +68,7 @@ PASSES = {
     "apply-plan": "apply_plan:ApplyPlanOptions",
     "block-sums": "block_sums:BlockSums",
     "expand-math": "expand_math:ExpandMath",
+    "fill-tails": "fill_tails:FillTails",
     "insert-barriers": "insert_barriers:InsertBarriers",
     "load-ahead": "load_ahead:LoadAhead",
     "lower-to-ttir": "lower_to_ttir:LowerToTtir",

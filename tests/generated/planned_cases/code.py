@@ -25,6 +25,7 @@ from vkernels.ir.transforms.block_sums import block_sums
 from vkernels.ir.transforms.expand_math import expand_math
 from vkernels.ir.transforms.insert_barriers import insert_barriers
 from vkernels.ir.transforms.verify_mapped import verify_mapped
+from vkernels.ir.transforms.fill_tails import fill_tails
 from vkernels.ir.transforms.version_chunks import version_chunks
 
 from .arrays import around, whole_memory
@@ -85,6 +86,7 @@ class Native:
     @classmethod
     def of(cls, mapped: ModuleOp, facts: Facts, register_bytes: int) -> Native:
         verify_mapped(mapped)
+        fill_tails(mapped)
         block_sums(mapped)
         version_chunks(mapped)
         expand_math(mapped, scales=host_scales())

@@ -12,12 +12,14 @@ from tests.ir.lowering.llvm.running import Call
 from vkernels.compiler.backends.llvm import compile_cpu, host_scales
 from vkernels.ir.transforms.block_sums import block_sums
 from vkernels.ir.transforms.expand_math import expand_math
+from vkernels.ir.transforms.fill_tails import fill_tails
 from vkernels.ir.transforms.version_chunks import version_chunks
 
 
 def run_native(mapped: ModuleOp, arguments: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
     """Compile a module's kernel, whose sums and maths are expanded in place, and run it on arguments, in place too."""
     before = {name: _around(value) for name, value in arguments.items()}
+    fill_tails(mapped)
     block_sums(mapped)
     version_chunks(mapped)
     expand_math(mapped, scales=host_scales())
