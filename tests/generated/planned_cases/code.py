@@ -23,9 +23,9 @@ from vkernels.ir.plan import Plan
 from vkernels.ir.transforms.apply_plan import apply_plan
 from vkernels.ir.transforms.block_sums import block_sums
 from vkernels.ir.transforms.expand_math import expand_math
+from vkernels.ir.transforms.fill_tails import fill_tails
 from vkernels.ir.transforms.insert_barriers import insert_barriers
 from vkernels.ir.transforms.verify_mapped import verify_mapped
-from vkernels.ir.transforms.fill_tails import fill_tails
 from vkernels.ir.transforms.version_chunks import version_chunks
 
 from .arrays import around, whole_memory
