@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,11 +16,13 @@ import vkernels as vk
 from vkernels import library
 from vkernels.compiler.default_session import use_session
 from vkernels.compiler.session import CompilerSession
-from vkernels.library import replay
+from vkernels.library import torch_guards
 from vkernels.library.arrays import empty_like, give_back
 from vkernels.library.norms import layer_norm_backward
 from vkernels.library.replay import refuse, replayed
 from vkernels.library.rows import softmax_rows
+from vkernels.library.sparse_products_gradients import csr_matmul_backward
+from vkernels.library.transposes import csr_transpose
 from vkernels.runtime import class_calls
 from vkernels.runtime.class_calls import ClassCalls
 from vkernels.runtime.dispatch import launcher_of
@@ -274,6 +277,30 @@ def test_numbers_equal_but_of_other_types_are_kept_apart():
         assert library.sum(x).shape == ()
 
 
+def test_arguments_of_several_tensors_are_told_apart_by_each_of_them():
+    backward, ran = calls_of(csr_matmul_backward)
+    start, column = torch.tensor([0, 2, 2, 4]), torch.tensor([0, 1, 3, 0])
+    other = torch.tensor([0, 1, 3, 4])
+    for seed, starts in enumerate((start, start, other, other, start)):
+        value, dense, grad = normal(4, seed=seed), normal(5, 6, seed=seed + 9), normal(3, 6, seed=seed + 20)
+        turned = csr_transpose(starts, column, 5)
+        rows = torch.repeat_interleave(torch.arange(3), starts.diff())
+        of_value, of_dense, none = backward(grad, starts, column, value, dense, transpose=turned)
+        torch.testing.assert_close(of_value, (grad[rows] * dense[column]).sum(1))
+        torch.testing.assert_close(of_dense, torch.zeros(5, 6).index_add(0, column, value[:, None] * grad[rows]))
+        assert none is None
+    assert len(ran) == 1
+    shorter = csr_transpose(start, column, 4)
+    with pytest.raises(vk.Error):
+        backward(grad, start, column, value, dense, transpose=shorter)
+    wrong = replace(turned, order=turned.order + 1)
+    with pytest.raises((vk.Error, IndexError)):
+        backward(grad, start, column, value, dense, transpose=wrong)
+    plain = replace(turned, row_of=None)
+    for _ in range(2):
+        torch.testing.assert_close(backward(grad, start, column, value, dense, transpose=plain)[1], of_dense)
+
+
 def test_zeros_of_both_signs_are_kept_apart():
     @vk.kernel
     def scale(x: Float[vk.Tensor, "N"], factor: vk.Scalar, out: Float[vk.Tensor, "N"]):
@@ -335,7 +362,7 @@ def test_subclasses_and_views_go_the_long_way():
 
 
 def test_what_torch_does_not_tell_apart_is_told_by_keys(monkeypatch):
-    monkeypatch.setattr(replay, "_guards", lambda: None)
+    monkeypatch.setattr(torch_guards, "guards", lambda: None)
     softmax, ran = calls_of(library.softmax)
     for shape in ((4, 8), (5, 8), (4, 8), (5, 8)):
         x = normal(*shape)

@@ -16,6 +16,8 @@ from vkernels.ir.errors import OutOfMemoryError
 
 Expectation = Callable[[Sequence[int]], bool]
 Repeat = Callable[[Sequence[Any], tuple[str, ...]], Any]
+Place = tuple[int, str | None]
+"""Where a value stands: a position among the arguments, and the name of a part of this argument, if it has parts."""
 
 KEPT_BYTES = 1 << 16
 """Size limit, in bytes, of temporary arrays that are kept from one call to the next."""
@@ -35,10 +37,12 @@ class NotRepeatableError(Exception):
 
 @dataclass(frozen=True)
 class Step:
-    """One kernel call or, if `holds` is given, one check of an array.
+    """One kernel call or, if `holds` is given, one check of an array, or, if `compute` is, one array that a function
+    makes of the arrays `sources`.
 
     `sources`: an array's number and an offset for each address. `pairs`: those of the entry that arguments may share.
     `written`: numbers of written arguments. `live`: positions of scalars and the arguments that they come from.
+    `made`: the number of the array that `compute` makes.
     """
 
     entry: Any
@@ -47,23 +51,27 @@ class Step:
     scalars: tuple[Any, ...] = ()
     pairs: tuple[tuple[tuple[int, int], tuple[int, int], int, int], ...] = ()
     written: tuple[int, ...] = ()
-    live: tuple[tuple[int, int], ...] = ()
+    live: tuple[tuple[int, Place], ...] = ()
     holds: Expectation | None = None
+    compute: Callable[..., Any] | None = None
+    made: int = -1
 
 
 @dataclass(frozen=True)
 class Kind:
-    """The arguments that a recorded call stands for. `names`: of those given by name. `numbers`: position and value of
-    each that is no tensor; `live`: position and type of those that may have any value. `types`: of the tensors;
+    """The arguments that a recorded call stands for. `names`: of those given by name. `numbers`: place and value of
+    each that is no tensor; `live`: place and type of those that may have any value. `types`: of the tensors;
     `is_like`: whether tensors of these types are like the recorded ones; None where only the caller can tell.
+    `bundles`: position, type and parts of arguments with parts.
     """
 
     count: int
     names: tuple[str, ...]
-    numbers: tuple[tuple[int, Any], ...]
-    live: tuple[tuple[int, type], ...]
+    numbers: tuple[tuple[Place, Any], ...]
+    live: tuple[tuple[Place, type], ...]
     types: tuple[type, ...] = ()
     is_like: Callable[..., bool] | None = None
+    bundles: tuple[tuple[int, type, tuple[str, ...]], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -78,17 +86,18 @@ class Empty:
 class CapturedCall:
     """One kind of call, ready to be repeated, also from several threads at once.
 
-    Arrays are numbered: arguments, results, temporaries, constants. `kind`: which arguments it is for. `given`:
-    positions of arguments that are tensors. `templates`: of results, and `others`: of temporaries, tensors without
-    memory. `results`: the number of each result, or None; a tuple of them is returned if `several`. `extents`: number,
-    bytes and bytes of an element of each argument, whose storage may be smaller in a later call. `empty`: makes an
-    array. `count_writes`: notes writes of tensors for autograd.
+    Arrays are numbered: arguments, results, temporaries, those that steps compute, constants. `kind`: which arguments
+    it is for. `given`: places of tensors. `templates`: of results, and `others`: of temporaries, tensors without
+    memory. `computed`: how many arrays steps compute. `results`: the number of each result, or None; a tuple of them is
+    returned if `several`. `extents`: number, bytes and bytes of an element of each argument, whose storage may be
+    smaller in a later call. `empty`: makes an array. `count_writes`: notes writes of tensors for autograd.
     """
 
     kind: Kind
-    given: tuple[int, ...]
+    given: tuple[Place, ...]
     templates: tuple[Any, ...]
     others: tuple[Any, ...]
+    computed: int
     constants: tuple[Any, ...]
     steps: tuple[Step, ...]
     results: tuple[int | None, ...]
@@ -113,6 +122,7 @@ class _Writer:
     def __init__(self, captured: CapturedCall):
         self.captured = captured
         self.lines: list[str] = []
+        self._names: dict[Place, str] = {}
         self.globals: dict[str, Any] = {
             "empty_like": captured.empty.like, "empty_strided": captured.empty.strided, "MISS": MISS, "spare": [],
             "count_writes": captured.count_writes, "OutOfDateError": OutOfDateError,
@@ -125,10 +135,15 @@ class _Writer:
         self._judge()
         self._arrays()
         self._temporaries(temporaries)
-        self._constants(first + len(temporaries))
+        self._constants(first + len(temporaries) + self.captured.computed)
         self._checks()
         for step in self.captured.steps:
-            self._call(step) if step.holds is None else self._test(step)
+            if step.compute is not None:
+                self._compute(step)
+            elif step.holds is not None:
+                self._test(step)
+            else:
+                self._call(step)
         written = sorted({number for step in self.captured.steps for number in step.written})
         if written:
             self._write(f"count_writes([{_listed('a', written)}])")
@@ -152,17 +167,21 @@ class _Writer:
         """Name the values of the call, tensors as `a0`, `a1` and so on, if they are of the recorded kind."""
         kind, given = self.captured.kind, self.captured.given
         self._write(f"if names != {self._named(kind.names)} or len(values) != {kind.count}:", "    return MISS")
-        names = [f"v{position}" for position in range(kind.count)]
-        for number, position in enumerate(given):
-            names[position] = f"a{number}"
-        self._write(f"({''.join(f'{name}, ' for name in names)}) = values")
-        for position, value in kind.numbers:
-            self._write(f"if {self._differs(names[position], value)}:", "    return MISS")
-        for position, type_ in kind.live:
-            self._write(f"if type({names[position]}) is not {self._named(type_)}:", "    return MISS")
+        names = self._names = {place: f"a{number}" for number, place in enumerate(given)}
+        for (position, part), _ in (*kind.numbers, *kind.live):
+            names[position, part] = f"v{position}" if part is None else f"v{position}_{part}"
+        whole = (names.get((position, None), f"v{position}") for position in range(kind.count))
+        self._write(f"({''.join(f'{name}, ' for name in whole)}) = values")
+        for position, type_, parts in kind.bundles:
+            self._write(f"if type(v{position}) is not {self._named(type_)}:", "    return MISS")
+            self._write(*(f"{names[position, part]} = v{position}.{part}" for part in parts))
+        for place, value in kind.numbers:
+            self._write(f"if {self._differs(names[place], value)}:", "    return MISS")
+        for place, type_ in kind.live:
+            self._write(f"if type({names[place]}) is not {self._named(type_)}:", "    return MISS")
         self._compare(given)
 
-    def _compare(self, given: Sequence[int]) -> None:
+    def _compare(self, given: Sequence[Place]) -> None:
         """Name the tensors' addresses `p0`, `p1` and so on, if they are like the recorded ones.
 
         Torch's native comparison ends the process at tensors without sizes or strides: it is given no nested tensor,
@@ -233,7 +252,7 @@ class _Writer:
             distance = f"p{other} - p{one} + {self._named(end - start)}"
             self._write(f"if {self._named(low)} < {distance} < {self._named(high)}:", "    raise NotRepeatableError")
         for step in self.captured.steps:
-            if step.holds is None:
+            if step.prepared is not None:
                 entry, prepared = self._named(step.entry), self._named(step.prepared)
                 self._write(f"if {entry}.distinct is not {prepared}:", "    raise OutOfDateError")
 
@@ -243,7 +262,7 @@ class _Writer:
         ]
         live = dict(step.live)
         scalars = [
-            self._value(live[at]) if at in live else self._named(scalar) for at, scalar in enumerate(step.scalars)
+            self._names[live[at]] if at in live else self._named(scalar) for at, scalar in enumerate(step.scalars)
         ]
         slowly = (
             "try:", f"    {self._named(step.prepared.run)}([{', '.join(addresses)}], [{', '.join(scalars)}])",
@@ -259,10 +278,9 @@ class _Writer:
             )  # fmt: skip
         self._write(f"{self._named(step.entry.counters)}.calls += 1")
 
-    def _value(self, position: int) -> str:
-        """The name of an argument of the call."""
-        given = self.captured.given
-        return f"a{given.index(position)}" if position in given else f"v{position}"
+    def _compute(self, step: Step) -> None:
+        arrays = ", ".join(f"a{number}" for number, _ in step.sources)
+        self._write(f"a{step.made} = {self._named(step.compute)}({arrays})", f"p{step.made} = a{step.made}.data_ptr()")
 
     def _test(self, step: Step) -> None:
         ((number, _),) = step.sources

@@ -11,8 +11,8 @@ from jaxtyping import Float
 import vkernels.language as vk
 
 from .arrays import Array, as_rows, empty_like, fill, give_back
+from .call_arguments import DynamicScalar, LiveInt
 from .declared import AtLeastOne, NumberRange, Result, Share, Updated, checked, numbers_checked, replayed
-from .replay import DynamicScalar, LiveInt
 from .samples import CPU_ROWS, SHORT_ROWS, SampleInputs, entry, numbers
 
 __all__ = ["adamw", "dropout", "rotary_embedding"]

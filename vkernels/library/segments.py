@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import numpy as np
@@ -12,6 +13,7 @@ import vkernels.language as vk
 from .arrays import Array, empty_like, integers_like
 from .declared import OneOf, Result, Size, checked, replayed
 from .indices import check_indices, check_starts
+from .replay import computed
 from .samples import (
     Arrays,
     Constants,
@@ -177,6 +179,7 @@ def check_bags(function: str, table: Array, index: Array, start: Array, checked:
         check_indices(function, "index", index, table.shape[0])
 
 
+@replayed
 @checked
 def segment_sum_backward(
     grad: Float[Array, "R"] | Float[Array, "R C"],
@@ -192,7 +195,7 @@ def segment_sum_backward(
     """
     check_starts("segment_sum_backward", start, elements, checked)
     out = empty_like(grad, (elements, *grad.shape[1:])) if out is None else out
-    row = rows_of(start, elements)
+    row = computed(partial(rows_of, elements=elements), start)
     if grad.ndim == 1:
         spread_over_segments(row, grad[:, None], out[:, None])
     else:

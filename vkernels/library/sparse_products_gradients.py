@@ -8,9 +8,10 @@ import vkernels.language as vk
 
 from .activations import before_activation
 from .arrays import Array, as_computed, constant_like, empty_like, laid_out
-from .declared import Activation, checked
+from .declared import Activation, checked, replayed
 from .indices import check_indices, check_starts
 from .reductions import sum as sum_along
+from .replay import computed
 from .samples import SampleInputs, coordinates, entry, indices
 from .sparse_products import blocks_times_dense, csr_product, cut_for_blocks, ell_times_dense, sampled_products
 from .transposes import Transpose, csr_transpose, ell_transpose, pair_transposes, rows_of
@@ -63,6 +64,11 @@ def block_gradient(
     out[e, p, q] = vk.dot(change, factor)
 
 
+def _in_order(value: Array, order: Array) -> Array:
+    return value.reshape(-1)[order]
+
+
+@replayed
 @checked
 def csr_matmul_backward(
     grad: Float[Array, "R C"],
@@ -87,12 +93,14 @@ def csr_matmul_backward(
         check_indices("csr_matmul_backward", "column", column, dense.shape[0])
     change = before_activation(grad, activation, lambda sums: csr_product(start, column, value, dense, sums, bias))
     of_value, of_dense = empty_like(value, tuple(value.shape)), empty_like(dense, tuple(dense.shape))
-    csr_value_gradient(rows_of(start, value.shape[0]), column, change, dense, of_value)
     transpose = csr_transpose(start, column, dense.shape[0]) if transpose is None else transpose
-    csr_product(transpose.start, transpose.row, value[transpose.order], change, of_dense)
+    row = rows_of(start, value.shape[0]) if transpose.row_of is None else transpose.row_of
+    csr_value_gradient(row, column, change, dense, of_value)
+    csr_product(transpose.start, transpose.row, computed(_in_order, value, transpose.order), change, of_dense)
     return of_value, of_dense, None if bias is None else sum_along(change, 1)
 
 
+@replayed
 @checked
 def ell_matmul_backward(
     grad: Float[Array, "R C"],
@@ -117,7 +125,7 @@ def ell_matmul_backward(
     of_value, of_dense = empty_like(value, tuple(value.shape)), empty_like(dense, tuple(dense.shape))
     ell_value_gradient(column, change, dense, of_value)
     transpose = ell_transpose(column, dense.shape[0]) if transpose is None else transpose
-    csr_product(transpose.start, transpose.row, value.reshape(-1)[transpose.order], change, of_dense)
+    csr_product(transpose.start, transpose.row, computed(_in_order, value, transpose.order), change, of_dense)
     return of_value, of_dense, None if bias is None else sum_along(change, 1)
 
 

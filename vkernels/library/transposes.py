@@ -6,26 +6,29 @@ result, without atomics, so results are reproducible.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Integer
 
 from .arrays import AllocationCheck, Array, as_int64, as_signed
+from .call_arguments import Bundle
 from .declared import Size, checked
 from .replay import constant
 
 
 @dataclass(frozen=True)
-class Transpose:
+class Transpose(Bundle):
     """Elements sorted by column: those of column k are at `start[k] : start[k + 1]`.
 
     `start`: columns + 1 integers. `row`: the row of each element, in this order. `order`: its original number.
+    `row_of`: the row of each element in the original order, if the structure is in CSR form.
     """
 
     start: Array
     row: Array
     order: Array
+    row_of: Array | None = None
 
 
 @checked
@@ -37,7 +40,7 @@ def csr_transpose(start: Integer[Array, "R+1"], column: Integer[Array, "E"], col
     """
     row, column = rows_of(start, column.shape[0]), as_signed(column)
     inside = (row >= 0) & (row < start.shape[0] - 1)
-    return grouped(column * inside + columns * ~inside, row, columns)
+    return replace(grouped(column * inside + columns * ~inside, row, columns), row_of=row)
 
 
 @checked
