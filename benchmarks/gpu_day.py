@@ -4,7 +4,7 @@
     python benchmarks/gpu_day.py run DAY.jsonl [--stage smoke] [--seconds 540] [--wheels WHEELS]
     python benchmarks/gpu_day.py show DAY.jsonl [--markdown FILE]
 
-`run` takes the stages in the order of their table (gpu_stages), and writes what came of each case before
+`run` takes the stages smoke, library, time, model and memory in that order, and writes what came of each case before
 the next begins; the same command goes on where it stopped. Cases of a stage share a process. What ends it, stops it or
 breaks the device is run again by itself, and the rest goes on in a new process. `--simulated` tries every step without
 a GPU. The page docs/gpu-day.md says what to do in which order. Exits with 3 where there is no GPU, with 1 where a case

@@ -20,6 +20,11 @@ STAGES: dict[str, tuple[Part, ...]] = {
     "smoke": (Part("smoke", "smoke"),),
     "library": (Part("library", "library", parallel=True),),
     "time": (Part("time: right", "timed_right", parallel=True), Part("time", "timed", after="time: right")),
+    "model": (
+        Part("model: plans", "model_plans", parallel=True),
+        Part("model: right", "model_right", parallel=True),
+        Part("model", "model_timed", after="model: right"),
+    ),
     "memory": (Part("memory", "memory"),),
 }
 """In the order in which a day takes them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from statistics import median
 from typing import Any
 
 from . import STAGES
@@ -149,5 +150,76 @@ def ways(rows: Sequence[Record]) -> list[str]:
     return table(("row", "status", "right ways", "others"), cells)
 
 
-TABLES = {"memory": memory, "time": times, "time: right": ways}
+def drawn(rows: Sequence[Record]) -> list[str]:
+    """How many plans were drawn of each kernel."""
+    return table(("kernel", "status", "plans"), [(r["case"], r["status"], len(r.get("drawn", ()))) for r in rows])
+
+
+def model(rows: Sequence[Record]) -> list[str]:
+    """For each kernel, how well modelled times and static bounds rank the plans; then each plan."""
+    kernels: dict[str, list[Record]] = {}
+    for each in rows:
+        if "microseconds" in each:
+            kernels.setdefault(each["case"].rpartition(" #")[0], []).append(each)
+    cells: list[Sequence[Any]] = []
+    for name, found in [*kernels.items(), ("all", [each for some in kernels.values() for each in some])]:
+        bounded = [each for each in found if "bound" in each]
+        measured, of_bounded = ([_seconds(each) for each in some] for some in (found, bounded))
+        chosen = [_seconds(each) for each in found if each["case"].endswith(" #0")]
+        cells.append(
+            (
+                name, len(found), _ranks([each["modelled"] for each in found], measured),
+                _ranks([each["bound"] for each in bounded], of_bounded),
+                _ranks([max(each["modelled"], each["bound"]) for each in bounded], of_bounded),
+                f"{median(_seconds(each) / each['modelled'] for each in found):.2f}" if found else "",
+                f"{chosen[0] / min(measured):.2f}" if name != "all" and chosen else "",
+            )
+        )  # fmt: skip
+    titles = (
+        "kernel", "plans", "rank correlation, modelled", "rank correlation, bound", "of the larger",
+        "measured / modelled", "chosen / fastest",
+    )  # fmt: skip
+    each_plan = [
+        (
+            each["case"], each["status"], spread(each["microseconds"], 1) if "microseconds" in each else "",
+            f"{1e6 * each['modelled']:.1f}" if "modelled" in each else "",
+            f"{1e6 * each['bound']:.1f}" if "bound" in each else "",
+            ", ".join(dict.fromkeys(each.get("bottleneck", ()))),
+        )
+        for each in rows
+    ]  # fmt: skip
+    plans = table(("plan", "status", "measured, µs", "modelled, µs", "bound, µs", "bound by"), each_plan)
+    return [*table(titles, cells), "", *plans]
+
+
+def _seconds(record: Record) -> float:
+    return 1e-6 * float(record["microseconds"]["median"])
+
+
+def _ranks(some: Sequence[float], others: Sequence[float]) -> str:
+    """Spearman's rank correlation; nothing for fewer than three."""
+    from scipy.stats import spearmanr
+
+    return f"{spearmanr(some, others).statistic:.2f}" if len(some) > 2 else ""
+
+
+def fitting(rows: Sequence[Record]) -> list[str]:
+    """Plans with their modelled times and bounds, and those without code that fits."""
+    cells = [
+        (
+            each["case"], each["status"], f"{1e6 * each['modelled']:.1f}" if "modelled" in each else "",
+            f"{1e6 * each['bound']:.1f}" if "bound" in each else "", each.get("registers", ""),
+            each.get("spill_bytes", ""), each.get("fits") or each.get("unread", ""),
+        )
+        for each in rows
+    ]  # fmt: skip
+    return table(
+        ("plan", "status", "modelled, µs", "bound, µs", "registers", "spilled bytes", "no code or bound"), cells
+    )
+
+
+TABLES = {
+    "memory": memory, "time": times, "time: right": ways, "model: plans": drawn, "model: right": fitting,
+    "model": model,
+}  # fmt: skip
 """Of a part's rows; the others have `plain`."""
