@@ -210,3 +210,14 @@ def test_elements_that_may_be_beyond_the_tensor_are_selected_one_by_one():
 
 def test_what_is_masked_anyway_costs_no_more_at_the_end_of_rows():
     assert convolution(28, "x", o=8, y=1, x=32) < 1.1 * convolution(28, "x", o=8, y=2, x=16)
+
+
+def test_blocks_whose_loads_take_as_long_as_their_products_take_longer_than_either():
+    def seconds(rows, columns, chunk):
+        space = read_space(kernel_of(build("matmul_bias")[1]), {"M": 128, "N": 128, "K": 128}, WIDE)
+        plan = Plan({"i": rows, "j": columns}, {"k": chunk}, lanes="j", order=("j", "i"))
+        return model_plan(space, plan).parts["instructions"]
+
+    two = seconds(8, 32, 4)
+    assert seconds(16, 16, 4) > 1.25 * two, "17 registers are loaded for 16 multiply-adds"
+    assert seconds(4, 64, 2) < 1.02 * two, "8 registers are loaded for 16 multiply-adds"
