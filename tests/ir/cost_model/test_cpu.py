@@ -213,11 +213,15 @@ def test_what_is_masked_anyway_costs_no_more_at_the_end_of_rows():
 
 
 def test_blocks_whose_loads_take_as_long_as_their_products_take_longer_than_either():
+    core = CoreCosts(loads=2, latency=4)
+    server = replace(WIDE, core=core, clock=3e9, multiply_adds={"float32": 96e9})
+
     def seconds(rows, columns, chunk):
-        space = read_space(kernel_of(build("matmul_bias")[1]), {"M": 128, "N": 128, "K": 128}, WIDE)
+        space = read_space(kernel_of(build("matmul_bias")[1]), {"M": 128, "N": 128, "K": 128}, server)
         plan = Plan({"i": rows, "j": columns}, {"k": chunk}, lanes="j", order=("j", "i"))
         return model_plan(space, plan).parts["instructions"]
 
     two = seconds(8, 32, 4)
-    assert seconds(16, 16, 4) > 1.25 * two, "17 registers are loaded for 16 multiply-adds"
-    assert seconds(4, 64, 2) < 1.02 * two, "8 registers are loaded for 16 multiply-adds"
+    assert seconds(16, 16, 4) > 1.12 * two, "17 registers are loaded for 16 multiply-adds"
+    assert seconds(4, 32, 4) > 1.1 * two, "no more sums than multiply-adds in flight"
+    assert seconds(4, 64, 2) < 1.05 * two, "8 registers are loaded for 16 multiply-adds"
