@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
+from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation, SSAValue
 
 from ..analysis.words import NarrowDot, narrow_dot, narrow_dots_beside
-from ..dialect import DotOp, axes_of
+from ..dialect import DotOp, axes_of, element_of
 from ..dot_units import MATRIX_REGISTERS, OnUnit, units_for
 from ..limits import Limits
 from ..word_kinds import MATRIX_SIDE
@@ -19,6 +20,9 @@ from .plan_batch import Numbers, PlanBatch
 
 MATRIX_LATENCY = 13.0
 """Multiply-adds that take as long, one after another, as a matrix unit's product: 52 cycles, and 4 each, as of AMX."""
+
+OF_INTEGERS = 2.0
+"""Operations of a multiply-add of integers without a unit: instructions counted, a product and an addition."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,8 @@ def _add(found: Words, dot: DotOp, narrow: NarrowDot, at: PlanBatch, limits: Lim
         found.operations[extension] = np.where(plain > 1, 0.0, 1.0)
     found.depths[dot] = plain * blocks * pairs
     found.chains[dot] = np.where(on_matrix, MATRIX_LATENCY / blocks, 1 / pairs) / plain
-    found.operations[dot] = np.where(on_matrix, vectors / blocks, 1 / pairs) / plain
+    on_unit = np.where(on_matrix, vectors / blocks, 1 / pairs) / plain
+    found.operations[dot] = np.where(plain > 1, on_unit, _plain_operations(dot))
     for value in (first.result, second.result, dot.result):
         held = found.held.get(axes_of(value), False)
         found.held[axes_of(value)] = np.logical_or(held, on_matrix)
@@ -114,8 +119,13 @@ def operations_of(step: LoopStep, words: Words) -> Numbers:
     """Operations for each element, in registers of words a part of one: a dot's products at once, an extension none."""
     given = None if step.origin is None else words.operations.get(step.origin)
     if step.is_dot:
-        return 1.0 if given is None else given
+        return _plain_operations(step.origin) if given is None else given
     return step.operations if given is None or step.touch is not None else step.operations * given
+
+
+def _plain_operations(dot: Operation | None) -> float:
+    """Operations of a dot's multiply-add without a unit."""
+    return 1.0 if dot is None or isinstance(element_of(dot.results[0]), AnyFloat) else OF_INTEGERS
 
 
 def slots_of_tile(tile: LiveTile, slots: Numbers, words: Words) -> Numbers:
