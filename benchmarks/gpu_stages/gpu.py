@@ -54,6 +54,10 @@ class Gpu(ABC):
         """Whether the device still runs kernels: one that broke its context leaves none that does."""
 
     @abstractmethod
+    def release(self) -> None:
+        """Give spare memory back, which other processes may need."""
+
+    @abstractmethod
     def stream(self) -> AbstractContextManager[object]:
         """Within, work goes to a stream of its own, which waits for the work before; it is done at the end."""
 

@@ -54,6 +54,9 @@ class PresentGpu(Gpu):
             return False
         return True
 
+    def release(self) -> None:
+        torch.cuda.empty_cache()
+
     @contextmanager
     def stream(self) -> Iterator[None]:
         stream = torch.cuda.Stream()

@@ -219,6 +219,9 @@ class SimulatedGpu(Gpu):
     def works(self) -> bool:
         return True
 
+    def release(self) -> None:
+        """Nothing is spared."""
+
     @contextmanager
     def stream(self) -> Iterator[None]:
         before, self.driver.current_stream = self.driver.current_stream, self.driver.current_stream + 16

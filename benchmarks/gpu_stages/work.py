@@ -74,7 +74,9 @@ def answer_of(case: Case, gpu: Any) -> dict[str, Any]:
     except Exception as error:
         lines = traceback.format_exception(error, limit=-6)
         answer = {"status": ERROR, "why": f"{type(error).__name__}: {error}"[:MOST], "trace": "".join(lines)[-MOST:]}
-    if not gpu.works():
+    if gpu.works():
+        gpu.release()
+    else:
         answer["lost"] = True
     answer["inside"] = round(time.perf_counter() - begun, 3)
     return answer

@@ -157,6 +157,14 @@ def test_hip_loads_and_launches_alike() -> None:
     assert list(calls.named("hipModuleLaunchKernel")) == [(0xF00, 9, 1, 1, 256, 1, 1, 4096, 0x57, arguments, None)]
 
 
+def test_hip_launches_with_all_the_shared_memory_there_is() -> None:
+    """gfx950 has 160 KiB: HIP has no function that asks for more than 64, and Triton's own launcher asks for none."""
+    driver, calls = hip_driver()
+    driver.launch(driver.load(b"\x7fELF", "kernel", 160 << 10), 1, 256, 160 << 10, 0, ctypes.addressof(POINTERS))
+    ((*_, shared, _, _, _),) = calls.named("hipModuleLaunchKernel")
+    assert shared == 160 << 10
+
+
 def test_a_thread_without_a_context_gets_its_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     driver, calls = cuda_driver(monkeypatch, no_context=1, cuLaunchKernel=cuda.INVALID_CONTEXT)
     with pytest.raises(SetupError, match="launching a kernel: CUDA_ERROR_MADE_UP: made up"):
