@@ -70,6 +70,19 @@ def test_results_and_gradients_are_those_of_each_alone(dtype, how):
         assert_close(one, gradient, terms=70 * 130, scale=4 * scale_of(q), added=1.0)
 
 
+def test_calls_of_the_same_and_of_other_sequences_are_right_again():
+    """From the second call of the same sequences on they are repeated without the Python code around the kernel."""
+    others = LENGTHS[0][::-1], LENGTHS[1][::-1]
+    for number, lengths in enumerate((LENGTHS, LENGTHS, LENGTHS, others, LENGTHS, others, others)):
+        q, k, v, grad = operands(torch.float32, fresh_seed() + number, lengths)
+        expected, _ = each_alone(grad, q, k, v, lengths)
+        places = [starts(each) for each in lengths]
+        out, given = attention_of_sequences(q, k, v, *places), torch.full_like(grad, float("nan"))
+        assert attention_of_sequences(q, k, v, *places, out=given) is given
+        for found in (out, given):
+            assert_close(found, expected, terms=130, scale=scale_of(q))
+
+
 def test_what_is_no_number_stays_in_its_sequence():
     q, k, v, grad = operands(torch.float32, fresh_seed())
     places = q_start, k_start = [starts(each) for each in LENGTHS]
