@@ -18,9 +18,11 @@ from vkernels.compiler.default_session import use_session
 from vkernels.compiler.session import CompilerSession
 from vkernels.library import torch_guards
 from vkernels.library.arrays import empty_like, give_back
+from vkernels.library.losses import cross_entropy_backward, cross_entropy_parts
 from vkernels.library.norms import layer_norm_backward
 from vkernels.library.replay import refuse, replayed
 from vkernels.library.rows import softmax_rows
+from vkernels.library.segments import embedding_bag_backward
 from vkernels.library.sparse_products_gradients import csr_matmul_backward
 from vkernels.library.transposes import csr_transpose
 from vkernels.runtime import class_calls
@@ -299,6 +301,32 @@ def test_arguments_of_several_tensors_are_told_apart_by_each_of_them():
     plain = replace(turned, row_of=None)
     for _ in range(2):
         torch.testing.assert_close(backward(grad, start, column, value, dense, transpose=plain)[1], of_dense)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_gradients_that_torch_computes_a_part_of_are_repeated(reduction):
+    backward, ran = calls_of(cross_entropy_backward)
+    for seed in range(3):
+        x, target = normal(5, 9, seed=seed).requires_grad_(), torch.tensor([seed, 8, -100, 3, 1])
+        grad = normal(5, seed=seed + 1) if reduction == "none" else normal(1, seed=seed + 1).reshape(())
+        torch.nn.functional.cross_entropy(x, target, reduction=reduction).backward(grad)
+        _, normaliser, count = cross_entropy_parts(x.detach(), target, -100, 0.0, reduction, True)
+        found = backward(grad, x.detach(), target, normaliser, count, reduction=reduction)
+        torch.testing.assert_close(found, x.grad)
+    assert len(ran) == 1
+
+
+@pytest.mark.parametrize("kind", ["sum", "mean", "max"])
+def test_gradients_of_bags_are_repeated(kind):
+    backward, ran = calls_of(embedding_bag_backward)
+    index, start = torch.tensor([1, 2, 0, 2]), torch.tensor([0, 1, 3, 4])
+    turned = csr_transpose(start, index, 5)
+    for seed in range(3):
+        table, grad = normal(5, 6, seed=seed).requires_grad_(), normal(3, 6, seed=seed + 9)
+        torch.nn.functional.embedding_bag(index, table, start[:-1], mode=kind).backward(grad)
+        found = backward(grad, table.detach(), index, start, kind, turned)
+        torch.testing.assert_close(found, table.grad)
+    assert len(ran) == 1
 
 
 def test_zeros_of_both_signs_are_kept_apart():

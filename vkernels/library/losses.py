@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Annotated
 
 import numpy as np
@@ -14,7 +15,7 @@ from vkernels.ir.errors import ArgumentError
 from .arrays import Array, as_int64, as_rows, check_shape, empty_like, fill, integers_like, is_unsigned
 from .declared import OneOf, Result, Share, checked, replayed
 from .indices import is_read_here
-from .replay import expect
+from .replay import computed, expect
 from .samples import CPU_ROWS, SHORT_ROWS, Arrays, Constants, SampleInputs, Sizes, entry, numbers, random_indices
 
 __all__ = ["cross_entropy", "log_softmax"]
@@ -174,6 +175,7 @@ def cross_entropy_parts(
     return (loss if reduction == "none" else total.reshape(())), normaliser, count
 
 
+@replayed
 @checked
 def cross_entropy_backward(
     grad: Float[Array, ""] | Float[Array, "M"],
@@ -193,7 +195,7 @@ def cross_entropy_backward(
     """
     check_shape("cross_entropy_backward", "grad", grad, (x.shape[0],) if reduction == "none" else ())
     out = empty_like(x, tuple(x.shape)) if out is None else out
-    each = grad / count if reduction == "mean" else grad
+    each = computed(operator.truediv, grad, count) if reduction == "mean" else grad
     each = each if reduction == "none" else _repeated(each.reshape((1,)), x.shape[0])
     cross_entropy_gradient(each, x, target, normaliser, smoothing, ignored, out)
     return out

@@ -203,6 +203,7 @@ def segment_sum_backward(
     return out
 
 
+@replayed
 @checked
 def embedding_bag_backward(
     grad: Float[Array, "R C"],
@@ -223,7 +224,7 @@ def embedding_bag_backward(
     """
     check_bags("embedding_bag_backward", table, index, start, checked)
     transpose = csr_transpose(start, index, table.shape[0]) if transpose is None else transpose
-    place = integers_like(grad, tuple(grad.shape) if kind == "max" else (0, grad.shape[1]))
+    place = integers_like(grad, tuple(grad.shape) if kind == "max" else (1, grad.shape[1]))
     if kind == "max":
         find_largest_of_bags(start, index, table, place)
     out = empty_like(table, tuple(table.shape)) if out is None else out
