@@ -41,6 +41,7 @@ KINDS = {
     "autotune/measure/test_intervals.py": "unit",
     "autotune/measure/test_outcomes.py": "unit",
     "benchmarks": "compile",
+    "benchmarks/test_gpu_day.py": "process",
     "commands": "process",
     "commands/test_targets.py": "unit",
     "compiler": "compile",

@@ -72,7 +72,7 @@ class SimulatedTensor(OnGpu):
             return value
 
         def outer(value: Any) -> Any:
-            if not isinstance(value, torch.Tensor):
+            if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
                 return value
             return own.get(id(value)) if id(value) in own else SimulatedTensor(value)
 
