@@ -22,6 +22,7 @@ from vkernels.ir.transforms.apply_plan.planned_kernel import plan_kernel
 from vkernels.library.activations import activate_elements
 from vkernels.library.convolution import convolve
 from vkernels.library.dense import matmul_bias
+from vkernels.library.experts import multiply_blocks
 from vkernels.library.spdnn import sparse_layers
 from vkernels.targets import limits_of
 from vkernels.targets.processors import processor_targets
@@ -233,3 +234,16 @@ def test_blocks_whose_loads_take_as_long_as_their_products_take_longer_than_eith
     assert seconds(16, 16, 4) > 1.12 * two, "17 registers are loaded for 16 multiply-adds"
     assert seconds(4, 32, 4) > 1.1 * two, "no more sums than multiply-adds in flight"
     assert seconds(4, 64, 2) < 1.05 * two, "8 registers are loaded for 16 multiply-adds"
+
+
+def test_what_an_index_selects_for_a_program_is_all_that_its_loops_go_through():
+    dtypes = {"row": "int32", "group": "int32", "first": "int32", "end": "int32"}
+    tensors = tuple((name, dtypes.get(name, "float32")) for name in multiply_blocks.function.__annotations__)[:-1]
+    module = multiply_blocks.build(Signature(tensors, (), (("activation", "none"),)))
+
+    def seconds_of_columns(columns):
+        sizes = {"T": 128, "K": 64, "S": 128, "G": 8, "N": columns, "B": 4}
+        plan = Plan({"b": 1, "n": 64}, {"i": 4, "k": 2}, lanes="n", order=("b", "n"))
+        return model_plan(read_space(kernel_of(module), sizes, WIDE), plan).parts["level 2"] / columns
+
+    assert seconds_of_columns(1024) < 1.2 * seconds_of_columns(64), "64 columns of a program's weights fit level 1"

@@ -382,8 +382,8 @@ def _repeating(
         if (grouped if axis == GROUP else axis) in own or axis in around[:place]:
             continue
         if place < programs:
-            inner = frozenset(around[place + 1 : programs]) | inside_programs
-        else:
-            inner = frozenset(around[place + 1 :])
-        found.append((place, axis, inner | frozenset(scattered)))
+            inner = frozenset(around[place + 1 : programs]) | inside_programs | frozenset(scattered)
+        else:  # a program has one position of each tile axis, whatever it finds by it
+            inner = frozenset(around[place + 1 :]) | frozenset(scattered).difference(around[:programs])
+        found.append((place, axis, inner))
     return found
