@@ -195,7 +195,9 @@ def _attention(width: int, causal: bool, heads: int = HEADS, length: int = LENGT
     name = f"attention d = {width}{' causal' if causal else ''}"
     if causal:
         blocks = length // BLOCK
-        ours = OurKernel("attention_blocks", {**shape, "P": blocks}, "float16", length=(blocks + 1) / 2)
+        ours = OurKernel(
+            "attention_blocks", {**shape, "P": blocks}, "float16", constants={"kept": True}, length=(blocks + 1) / 2
+        )
     else:
         ours = OurKernel("attention_rows", shape, "float16")
     moved = 4 * 2 * heads * length * width

@@ -48,6 +48,7 @@ def attention_blocks(
     normaliser: Float[vk.Tensor, "B G R M"],
     windowed: vk.Constant = False,
     size: vk.Constant = 64,
+    kept: vk.Constant = False,
 ):
     b = vk.tile("B")
     g = vk.tile("G")  # heads of keys, each with
@@ -55,7 +56,9 @@ def attention_blocks(
     p = vk.tile("P")
     m = vk.whole(size)
     a = vk.whole(STEP)
-    c = vk.whole(STEP)  # keys again: in chunks of their own where they are summed over
+    c = a
+    if not kept:
+        c = vk.whole(STEP)  # keys again: in chunks of their own where they are summed over
     d = vk.whole("D")
     e = vk.whole("E")
     first, begin, end = block[p, 0], block[p, 2], block[p, 3]
@@ -64,7 +67,8 @@ def attention_blocks(
     high = vk.cast(vk.minimum(place + ahead + 1, end - begin), vk.int32)
     query = vk.load(q[b, g, r, d, first + m], where=first + m < block[p, 1])
     vk.phase()  # a query is read again for every key: it can be kept
-    weights = vk.scratch((b, g, p, r, a, m), v.dtype)
+    if not kept:
+        weights = vk.scratch((b, g, p, r, a, m), v.dtype)
     peak = vk.full((b, g, p, r, m), float("-inf"), normaliser.dtype)
     total = vk.zeros((b, g, p, r, m), normaliser.dtype)
     result = vk.zeros((b, g, p, e, r, m), normaliser.dtype)
@@ -77,10 +81,12 @@ def attention_blocks(
         less = vk.exp(peak - base)
         peak = largest
         weight = vk.exp(score - base).to(v.dtype)
-        weights[b, g, p, r, a, m] = weight
         total = total * less + vk.sum(weight, axis=a)
+        if not kept:
+            weights[b, g, p, r, a, m] = weight
+            weight = weights[b, g, p, r, c, m]
         value = vk.load(v[b, g, near + c, e], where=near + c < end)
-        result = vk.dot(value, weights[b, g, p, r, c, m], result * less)
+        result = vk.dot(value, weight, result * less)
     is_query = first + m < block[p, 1]
     vk.store(out[b, g, r, e, first + m], vk.where(low < high, result / total, 0.0), where=is_query)
     vk.store(normaliser[b, g, r, first + m], peak + vk.log(total), where=is_query)
@@ -228,10 +234,13 @@ def run_blocks(q: Array, k: Array, v: Array, scale: float, sequences: Sequences,
     if k.shape[2] == 0:
         out[...], normaliser[...] = 0, -float("inf")
         return normaliser
-    blocks, constants = blocks_of(sequences, None if isinstance(q, np.ndarray) else q.device)
+    device = None if isinstance(q, np.ndarray) else q.device
+    blocks, constants = blocks_of(sequences, device)
+    # A GPU keeps the weights in registers; a CPU writes them, and adds them up in chunks of other sizes.
+    kept = device is not None and device.type == "cuda"
     query, result = (by_groups(each, groups).swapaxes(3, 4) for each in (q, out))
     sums = by_groups(normaliser, groups)
-    attention_blocks(query, k, v, scale, *blocks, result, sums, *constants)
+    attention_blocks(query, k, v, scale, *blocks, result, sums, *constants, kept)
     return normaliser
 
 
