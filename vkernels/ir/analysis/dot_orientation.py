@@ -9,6 +9,9 @@ from xdsl.traits import IsTerminator
 
 from ..dialect import BroadcastOp, DotOp, GatherOp, LoadOp, ReductionOp, arith, axes_of
 
+LEAST_ROWS = 64
+"""Rows that the matrix units of sm_90 and later need; columns may be few. Dots with fewer columns are not turned."""
+
 
 def prefers_turned(dot: DotOp) -> bool:
     """Whether (b a)ᵀ should be computed for a b: the right operand gives the rows then.

@@ -7,6 +7,7 @@ from functools import reduce
 
 import numpy as np
 
+from ..analysis.dot_orientation import LEAST_ROWS
 from ..analysis.needs import NeedsDevice
 from ..analysis.needs.traffic import LEAST_SIDE, least_depth
 from ..limits import Limits
@@ -340,7 +341,7 @@ def _read_by_groups(loop: Loop, step: LoopStep, at: PlanBatch, limits: Limits) -
 def _rows_and_columns(step: LoopStep, at: PlanBatch) -> tuple[Numbers, Numbers]:
     """Elements of the rows and of the columns of a dot, in the order that `lower_dot` takes its operands."""
     rows, columns = at.tile(step.sides[0]), at.tile(step.sides[1])
-    turned = np.asarray(step.turned) & (columns >= np.minimum(rows, GROUP_ROWS))
+    turned = np.asarray(step.turned) & (columns >= np.minimum(rows, LEAST_ROWS))
     return np.where(turned, columns, rows), np.where(turned, rows, columns)
 
 

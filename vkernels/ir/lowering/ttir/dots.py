@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import f32, i8, i32, i64
 from xdsl.dialects.scf import ForOp, YieldOp
 from xdsl.ir import Attribute, Block, SSAValue
 
-from vkernels.ir.analysis.dot_orientation import prefers_turned
+from vkernels.ir.analysis.dot_orientation import LEAST_ROWS, prefers_turned
 from vkernels.ir.dialect import DotOp, arith, axes_of, sizes_of, tt
 from vkernels.ir.dialect.combining import combining
 
@@ -22,9 +22,6 @@ from .tiles import along, transposed
 
 LEAST = 16
 """The least number of elements of each side of Triton's dot; twice as many of the contracted one for i8 and f8."""
-
-LEAST_ROWS = 64
-"""Rows that the matrix units of sm_90 and later need; columns may be few."""
 
 IMPRECISE = 128
 """Products of f8 that may be added in fewer bits than f32 has, where precision is not "ieee": only then do tensor cores

@@ -224,9 +224,11 @@ def lower_function(state: TtirState, operation: Operation) -> None:
 def lower_division(state: TtirState, operation: Operation) -> None:
     """`arith.divf`, rounded once: Triton's own f32 division is not, and serves where `afn` allows it."""
     a, b = (state.value(operand) for operand in operation.operands)
-    exact = tt.element(a.type) == f32 and not is_approximate(operation)
-    op = tt.PreciseDivOp(a, b) if exact else None
-    state.define(operation.results[0], state.build.pure(op) if op else state.build.binary(arith.DivfOp, a, b))
+    if tt.element(a.type) == f32 and not is_approximate(operation):
+        result = state.build.pure(tt.PreciseDivOp(a, b))
+    else:
+        result = state.build.binary(arith.DivfOp, a, b)
+    state.define(operation.results[0], result)
 
 
 def _negate(build: TtirBuilder, value: SSAValue) -> SSAValue:
