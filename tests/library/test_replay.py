@@ -10,17 +10,15 @@ import numpy as np
 import pytest
 import torch
 from jaxtyping import Float
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import vkernels as vk
 from vkernels import library
 from vkernels.compiler.default_session import use_session
 from vkernels.compiler.session import CompilerSession
-from vkernels.library import torch_guards
 from vkernels.library.arrays import empty_like, give_back
 from vkernels.library.losses import cross_entropy_backward, cross_entropy_parts
 from vkernels.library.norms import layer_norm_backward
-from vkernels.library.replay import refuse, replayed
+from vkernels.library.replay import refuse
 from vkernels.library.rows import softmax_rows
 from vkernels.library.segments import embedding_bag_backward
 from vkernels.library.sparse_products_gradients import csr_matmul_backward
@@ -29,21 +27,7 @@ from vkernels.runtime import class_calls
 from vkernels.runtime.class_calls import ClassCalls
 from vkernels.runtime.dispatch import launcher_of
 
-
-def normal(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
-
-
-def calls_of(function):
-    """`function` replayed, and how often it really ran."""
-    ran: list[int] = []
-
-    @replayed
-    def counted(*args, **kwargs):
-        ran.append(1)
-        return function(*args, **kwargs)
-
-    return counted, ran
+from .replayed_calls import calls_of, normal
 
 
 def test_a_like_call_is_right_and_does_not_run_the_function():
@@ -327,75 +311,6 @@ def test_gradients_of_bags_are_repeated(kind):
         found = backward(grad, table.detach(), index, start, kind, turned)
         torch.testing.assert_close(found, table.grad)
     assert len(ran) == 1
-
-
-def test_zeros_of_both_signs_are_kept_apart():
-    @vk.kernel
-    def scale(x: Float[vk.Tensor, "N"], factor: vk.Scalar, out: Float[vk.Tensor, "N"]):
-        i = vk.tile("N")
-        out[i] = factor * x[i]
-
-    def scaled(x, factor):
-        out = empty_like(x, tuple(x.shape))
-        scale(x, factor, out)
-        return out
-
-    function, _ = calls_of(scaled)
-    x = normal(8).abs()
-    for factor in (0.0, -0.0, 0.0, -0.0):
-        assert torch.equal(torch.signbit(function(x, factor)), torch.signbit(factor * x))
-
-
-def test_calls_in_other_modes_of_torch_are_kept_apart():
-    softmax, ran = calls_of(library.softmax)
-    x = normal(4, 8)
-    for _ in range(2):
-        assert not softmax(x).is_inference()
-        with torch.inference_mode():
-            assert softmax(x).is_inference()
-        with torch.autocast("cpu"):
-            torch.testing.assert_close(softmax(x), torch.softmax(x, -1))
-    assert len(ran) <= 3
-
-
-def test_a_mode_that_sees_operations_sees_results_of_a_repeated_call():
-    class Seen(TorchDispatchMode):
-        def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
-            names.append(str(operation))
-            return operation(*args, **(kwargs or {}))
-
-    names: list[str] = []
-    x = normal(4, 8)
-    for _ in range(3):
-        library.softmax(x)
-        assert not names
-    for _ in range(3):
-        names.clear()
-        with Seen():
-            library.softmax(x)
-        assert any("empty" in name for name in names)
-
-
-def test_subclasses_and_views_go_the_long_way():
-    class Own(torch.Tensor):
-        pass
-
-    softmax, ran = calls_of(library.softmax)
-    x = normal(4, 8)
-    softmax(x)
-    before = len(ran)
-    softmax(x.as_subclass(Own))
-    assert len(ran) == before + 1
-    torch.testing.assert_close(softmax(torch._neg_view(x).resolve_neg()), torch.softmax(-x, -1))
-
-
-def test_what_torch_does_not_tell_apart_is_told_by_keys(monkeypatch):
-    monkeypatch.setattr(torch_guards, "guards", lambda: None)
-    softmax, ran = calls_of(library.softmax)
-    for shape in ((4, 8), (5, 8), (4, 8), (5, 8)):
-        x = normal(*shape)
-        torch.testing.assert_close(softmax(x), torch.softmax(x, -1))
-    assert len(ran) == 2
 
 
 def test_numbers_that_change_are_given_to_each_call():
