@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -266,9 +267,11 @@ def test_threads_are_a_slice(threads):
 
 
 def test_one_tensor_for_two_parameters():
-    """In place it is the same plan, where that has code."""
+    """In place it is the same plan, where that has code, but for stores past the caches: half the bytes are touched."""
     size = shape()
     kernel = centred()
     x = torch.randn(size)
     event = ran(kernel, x, x)
-    assert_same(explained_here(kernel, event), event)
+    found = explained_here(kernel, event)
+    assert event.plan is not None
+    assert replace(plan_from_json(found.plan), streams=()) == replace(event.plan, streams=())
