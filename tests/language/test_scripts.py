@@ -46,10 +46,6 @@ CALLS = {
         "import torch; scale(torch.ones(4, 5, device='meta'), weight, three, out)",
         "expected a tensor on device cpu or cuda, got meta",
     ),
-    "f8 on the CPU": (
-        "import torch; scale(x, weight, three, torch.ones(4, 5).to(torch.float8_e5m2))",
-        "argument `out`: float8_e5m2",
-    ),
 }
 
 BODIES = {

@@ -119,11 +119,14 @@ def test_a_cpu_keeps_every_bit_whatever_precision_is_allowed(precision):
     assert_close(batched_matmul(a[None], b, precision=precision)[0], a.double() @ b.double(), terms=50, scale=7)
 
 
-def test_eight_bits_are_refused_by_name():
-    a = torch.ones(16, 16).to(torch.float8_e4m3fn)
-    for out in (None, torch.ones(16, 16), a.clone()):
-        with pytest.raises(vk.ArgumentError, match="float8_e4m3fn is not compiled for CPUs"):
-            matmul(a, a, out=out)
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
+def test_products_of_eight_bits(dtype):
+    a, b = (normal((40, 40), torch.float32, fresh_seed() + n).to(dtype) for n in range(2))
+    expected = a.double() @ b.double()
+    assert_close(matmul(a, b), expected, terms=40, scale=7)
+    out = torch.full((40, 40), 7.0).to(dtype)
+    matmul(a, b, out=out)
+    assert (out.double() - expected).abs().max() <= (expected.abs().max() * torch.finfo(dtype).eps)
 
 
 def test_infinities_and_nan():

@@ -186,14 +186,13 @@ def item_bytes(dtype: str) -> int:
 
 
 def check_native(kernel: KernelLike, dtypes: Mapping[str, str], limits: Limits) -> None:
-    """Raise `ArgumentError` for a dtype that kernels are not compiled for here: the eight-bit floats, but where tensor
-    cores take them. `dtypes`: of tensors by name."""
-    if limits.tensor_multiply_adds.get("float8"):
+    """Raise `ArgumentError` for a dtype that kernels are not compiled for here: the eight-bit floats, on GPUs whose
+    tensor cores do not take them. `dtypes`: of tensors by name."""
+    if limits.warp == 1 or limits.tensor_multiply_adds.get("float8"):
         return
-    machines = "CPUs" if limits.warp == 1 else "GPUs whose tensor cores do not take it"
     for name, dtype in dtypes.items():
         if dtype.startswith("float8"):
             raise ArgumentError(
-                f"{kernel.name}: argument `{name}`: {dtype} is not compiled for {machines}; "
-                f"`{kernel.name}.interpret(…)` takes it, or convert the tensor first"
+                f"{kernel.name}: argument `{name}`: {dtype} is not compiled for GPUs whose tensor cores do not take "
+                f"it; `{kernel.name}.interpret(…)` takes it, or convert the tensor first"
             )

@@ -30,6 +30,7 @@ def cpu_pipeline(plan: Plan, facts: Facts, scales: bool = False, units: tuple[st
     its dot units."""
     from .transforms.apply_plan import ApplyPlan
     from .transforms.block_sums import BlockSums
+    from .transforms.expand_float8 import ExpandFloat8
     from .transforms.expand_math import ExpandMath
     from .transforms.fill_tails import FillTails
     from .transforms.split_phases import SplitPhases
@@ -41,6 +42,7 @@ def cpu_pipeline(plan: Plan, facts: Facts, scales: bool = False, units: tuple[st
         FillTails(),
         BlockSums(),
         VersionChunks(),
+        ExpandFloat8(),
         ExpandMath(scales),
     )
 
@@ -67,6 +69,7 @@ def gpu_pipeline(plan: Plan, facts: Facts) -> tuple[ModulePass, ...]:
 PASSES = {
     "apply-plan": "apply_plan:ApplyPlanOptions",
     "block-sums": "block_sums:BlockSums",
+    "expand-float8": "expand_float8:ExpandFloat8",
     "expand-math": "expand_math:ExpandMath",
     "fill-tails": "fill_tails:FillTails",
     "insert-barriers": "insert_barriers:InsertBarriers",

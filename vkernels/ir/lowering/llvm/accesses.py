@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import AnyFloat, f32, i1
 from xdsl.ir import Attribute, SSAValue
 
 from ...dialect import AccessOp, DotOp, LoadOp, ReloadOp, ScatterOp, SpillOp, StoreOp, WordDotOp, axes_of, element_of
-from ..common import is_half, unsupported
+from ..common import is_half, is_quarter, unsupported
 from .addresses import Address, AddressedAccess
 from .apart import load_apart, store_apart
 from .elementwise import extend, extremum, truncate
@@ -53,8 +53,8 @@ def lower_atomic(state: LlvmState, operation: StoreOp | ScatterOp) -> None:
     """A store that combines with the element in memory. f16 and bf16 are combined in f32 and rounded."""
     assert operation.atomic is not None, "an atomic store"
     kind, element = operation.atomic.data, element_of(operation.tile)
-    if element == i1:
-        raise unsupported(operation, "there are no atomics on i1")
+    if element == i1 or is_quarter(element):
+        raise unsupported(operation, f"there are no atomics on {element}")
     access = AddressedAccess(state, operation)
     stored = memory_element(element, operation)
     for value, place in zip(state.tile(operation.tile).names, access.places(), strict=True):

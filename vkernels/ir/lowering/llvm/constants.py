@@ -16,18 +16,21 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation
 
 from ...dialect import BelowOp, BroadcastOp, PositionOp, element_of
-from ..common import unsupported
+from ..common import is_quarter, unsupported
 from .emit import LlvmEmitter, Number, vector
 from .state import LlvmState
 from .tiles import Register, RegisterLayout, register_element
 
 
 def literal(value: float | int, element: Attribute) -> str:
-    """A number as MLIR writes it, to the bit; f16 and bf16 as their 16 bits."""
+    """A number as MLIR writes it, to the bit; f16 and bf16 as their 16 bits. Of f8 there is only 0, masked."""
     if isinstance(element, Float16Type):
         return str(struct.unpack("<h", struct.pack("<e", value))[0])
     if isinstance(element, BFloat16Type):
         return str(_bf16_bits(value))
+    if is_quarter(element):
+        assert value == 0, "f8 is only moved"
+        return "0"
     if isinstance(element, AnyFloat):
         single = element.bitwidth == 32
         bits = struct.unpack("<I" if single else "<Q", struct.pack("<f" if single else "<d", value))[0]

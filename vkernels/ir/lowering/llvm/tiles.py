@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, Operation
 
 from ...dialect import axes_of, element_of, sizes_of
 from ...dialect.types import MemoryType
-from ..common import constant_elements, is_half, unsupported
+from ..common import constant_elements, is_half, is_quarter, unsupported
 from .emit import LlvmEmitter
 
 
@@ -128,7 +128,7 @@ class RegisterTile:
 
 
 def register_element(element: Attribute, operation: Operation) -> str:
-    """The MLIR type of an element in a register; f16 and bf16, which are only moved and converted, are their 16 bits.
+    """The MLIR type of an element in a register; f16, bf16 and f8, which are only moved and converted, are their bits.
 
     Raises `UnsupportedError` for an element type that has no native form.
     """
@@ -138,6 +138,8 @@ def register_element(element: Attribute, operation: Operation) -> str:
         return "i64"
     if is_half(element):
         return "i16"
+    if is_quarter(element):
+        return "i8"
     if isinstance(element, AnyFloat) and str(element) in ("f32", "f64"):
         return str(element)
     raise unsupported(operation, f"elements of {element} have no native form on a CPU")

@@ -8,7 +8,16 @@ from functools import cached_property
 from math import lcm
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float16Type, f32, i32, i64
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    BFloat16Type,
+    Float8E4M3FNType,
+    Float8E5M2Type,
+    Float16Type,
+    f32,
+    i32,
+    i64,
+)
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -105,9 +114,9 @@ def _read_pack(planned: PlannedKernel, name: str) -> Pack:
 
 
 def _packed_element(load: LoadOp) -> Attribute:
-    """f16 and bf16 are packed as the f32 that they are computed in."""
+    """f16, bf16 and f8 are packed as the f32 that they are computed in."""
     element = element_of(load.result)
-    narrow = isinstance(element, Float16Type | BFloat16Type)
+    narrow = isinstance(element, Float16Type | BFloat16Type | Float8E4M3FNType | Float8E5M2Type)
     extended = narrow and all(isinstance(use.operation, arith.ExtFOp) for use in load.result.uses)
     return f32 if extended else element
 
