@@ -49,7 +49,7 @@ def _torch_view(tensor: Any, what: str) -> ArrayView:
         raise ArgumentError(f"{what}: expected a tensor on device cpu or cuda, got {tensor.device}")
     shape = tuple(tensor.shape)
     strides = _normal(shape, tuple(tensor.stride()))
-    name = str(tensor.dtype).removeprefix("torch.")
+    name = _dtype_name(tensor)
     writable = not (tensor.requires_grad and torch.is_grad_enabled())
     device = CPU if tensor.device.type == CPU else str(tensor.device)
     view = ArrayView(name, tensor.element_size(), shape, strides, tensor.data_ptr(), writable, device)
@@ -61,6 +61,15 @@ def _torch_view(tensor: Any, what: str) -> ArrayView:
             f"or freed"
         )
     return view
+
+
+AS_BYTES = ("float8_e8m0fnu", "float4_e2m1fn_x2")
+"""Torch's dtypes whose tensors kernels read as bytes, uint8: scales, and pairs of fp4."""
+
+
+def _dtype_name(tensor: Any) -> str:
+    name = str(tensor.dtype).removeprefix("torch.")
+    return "uint8" if name in AS_BYTES else name
 
 
 def memory_left(tensor: Any) -> int:

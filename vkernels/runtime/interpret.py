@@ -50,7 +50,8 @@ def interpret(
 
 
 def memory_of(value: Any) -> np.ndarray[Any, Any]:
-    """A tensor or array as a NumPy array in the same memory; bf16 as uint16 bits, f8 as uint8 bits."""
+    """A tensor or array as a NumPy array in the same memory; bf16 as uint16 bits; f8, and what is read as bytes, as
+    uint8."""
     if not is_torch(value):
         return np.asarray(value)
     import torch
@@ -58,7 +59,7 @@ def memory_of(value: Any) -> np.ndarray[Any, Any]:
     value = value.detach()
     if value.dtype == torch.bfloat16:
         value = value.view(torch.uint16)
-    elif value.dtype.itemsize == 1 and value.dtype.is_floating_point:
+    elif value.dtype.itemsize == 1 and str(value.dtype).startswith("torch.float"):
         value = value.view(torch.uint8)
     array: np.ndarray[Any, Any] = value.numpy()
     return array

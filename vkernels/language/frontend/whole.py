@@ -11,13 +11,14 @@ from vkernels.ir.errors import AxisError, SourceError, TypeMismatchError
 from ..dtypes import DType, bool_, float32, int32, int64, uint32
 from ..operation import Mistake
 from ..values import Axis, Tile
-from .access import Accesses, combination
+from .access import combination
 from .describe import describe
 from .emitter import listed
+from .scaled import ScaledOperands
 from .types import computed_element
 
 
-class WholeAxes(Accesses):
+class WholeAxes(ScaledOperands):
     """The part of the builder that combines elements along axes."""
 
     def whole_axis(self, tile: Tile, axis: Any, value: Any) -> Axis:
@@ -81,18 +82,27 @@ class WholeAxes(Accesses):
             raise Mistake(TypeMismatchError, f"`vk.{kind}` does not work on bool", "Use `vk.any` or `vk.all`.")
         return tile
 
-    def dot(self, left: Any, right: Any, acc: Any, axis: Any, precision: Any) -> Tile:
-        """Sum products along the whole axis that both operands share."""
+    def dot(self, left: Any, right: Any, acc: Any, axis: Any, precision: Any, scales: tuple[Any, Any]) -> Tile:
+        """Sum products along the whole axis that both operands share. `scales`: of each operand, or None."""
         a, b = self.tile(left), self.tile(right)
         along = self._contracted(a, b, axis)
         if precision not in ("ieee", "tf32"):
             raise Mistake(SourceError, f"there is no precision {precision!r}", 'It is "ieee" or "tf32".', "precision")
-        dtype = _accumulator(self.meet(a, b)[0])
-        a, b = self.convert(a, dtype), self.convert(b, dtype)
+        if scales == (None, None):
+            dtype = _accumulator(self.meet(a, b)[0])
+            return self._dot((self.convert(a, dtype), self.convert(b, dtype)), acc, along, precision)
+        first, *rest = self.scaled_pairs((left, right), scales)
+        total = self._dot(first, acc, along, precision)
+        for pair in rest:
+            total = self.binary("+", total, self._dot(pair, None, along, precision))
+        return total
+
+    def _dot(self, operands: tuple[Tile, Tile], acc: Any, along: Axis, precision: str) -> Tile:
+        a, b = operands
         axes = tuple(x for x in joined_in_order(a, b) if x is not along)
-        total = self._initial(acc, dtype, axes)
+        total = self._initial(acc, a.dtype, axes)
         op = DotOp(a.ssa, b.ssa, total.ssa, along.name, precision)
-        return Tile(self.result(op), dtype, axes)
+        return Tile(self.result(op), a.dtype, axes)
 
     def _contracted(self, a: Tile, b: Tile, axis: Any) -> Axis:
         shared = [x for x in a.axes if x in b.axes and x.kind == "whole"]

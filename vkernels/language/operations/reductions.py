@@ -131,11 +131,20 @@ def cumulative_min(x: Any, axis: Any = None) -> Tile:
 
 
 @operation
-def dot(a: Any, b: Any, acc: Any = None, axis: Any = None, precision: str = "ieee") -> Tile:
+def dot(
+    a: Any,
+    b: Any,
+    acc: Any = None,
+    axis: Any = None,
+    precision: str = "ieee",
+    a_scale: Any = None,
+    b_scale: Any = None,
+) -> Tile:
     """Products of a and b, summed along the whole axis that both have, and added to `acc` if given.
 
     Other axes that both have are batch axes. The result's dtype is f32 for f16, bf16 and f8; int32 for narrower
     integers, uint32 if both are uint16. `axis` selects one of several shared axes. `precision`: "ieee", or "tf32",
     which allows devices to round f32 operands to tf32, and to add up to 128 products of f8 in fewer bits.
+    `a_scale`, `b_scale`: factors of a and b, see [scaled dots](#scaled-dots).
     """
-    return current_builder().dot(a, b, acc, axis, precision)
+    return current_builder().dot(a, b, acc, axis, precision, (a_scale, b_scale))
