@@ -129,7 +129,6 @@ _SUBJECTS = (
     Subject("rms_norm_gradient", *_ROW_PARTS),
     Subject("group_norm_groups", *_GROUPS),
     Subject("group_norm_gradient", *_GROUPS),
-    Subject("group_norm_parameter_gradients", *_GROUPS),
     Subject("activate_elements", *_ELEMENTS),
     Subject("activation_gradient", *_ELEMENTS),
     Subject("drop_elements", *_ELEMENTS),

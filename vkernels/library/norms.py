@@ -128,40 +128,25 @@ def group_norm_gradient(
     weight: Float[vk.Tensor, "G C"],
     eps: vk.Scalar,
     out: Float[vk.Tensor, "B G C S"],
-    middle: Float[vk.Tensor, "B G"],
-    inverse: Float[vk.Tensor, "B G"],
+    of_weight: Float[vk.Tensor, "B G C"],
+    of_bias: Float[vk.Tensor, "B G C"],
 ):
     b = vk.tile("B")
     g = vk.tile("G")
     c = vk.whole("C")
     s = vk.whole("S")
-    group = x[b, g, c, s]
-    mean = vk.mean(group, axis=(c, s))
-    centred = group - mean
-    factor = vk.rsqrt(vk.mean(centred * centred, axis=(c, s)) + eps)
-    normal = centred * factor
-    change = grad[b, g, c, s] * weight[g, c]
-    out[b, g, c, s] = factor * (change - vk.mean(change, axis=(c, s)) - normal * vk.mean(change * normal, axis=(c, s)))
-    middle[b, g] = mean
-    inverse[b, g] = factor
-
-
-@vk.kernel
-def group_norm_parameter_gradients(
-    grad: Float[vk.Tensor, "B G C S"],
-    x: Float[vk.Tensor, "B G C S"],
-    middle: Float[vk.Tensor, "B G"],
-    inverse: Float[vk.Tensor, "B G"],
-    weight: Float[vk.Tensor, "G C"],
-    bias: Float[vk.Tensor, "G C"],
-):
-    g = vk.tile("G")
-    c = vk.tile("C")
-    b = vk.whole("B")
-    s = vk.whole("S")
-    change = grad[b, g, c, s]
-    weight[g, c] = vk.sum(change * (x[b, g, c, s] - middle[b, g]) * inverse[b, g], axis=(b, s))
-    bias[g, c] = vk.sum(change, axis=(b, s))
+    group, change, scale = x[b, g, c, s], grad[b, g, c, s], weight[g, c]
+    elements = vk.size("C") * vk.size("S")
+    # The sums of the group follow from those of its channels: each tensor is read three times, once for the result.
+    total = vk.sum(change, axis=s)
+    centred = group - vk.sum(vk.sum(group, axis=s), axis=c) / elements
+    along = vk.sum(change * centred, axis=s)
+    factor = vk.rsqrt(vk.sum(vk.sum(centred * centred, axis=s), axis=c) / elements + eps)
+    level = vk.sum(scale * total, axis=c) / elements
+    slope = factor * factor * vk.sum(scale * along, axis=c) / elements
+    out[b, g, c, s] = factor * (change * scale - level - centred * slope)
+    of_weight[b, g, c] = factor * along
+    of_bias[b, g, c] = total
 
 
 @replayed
@@ -303,11 +288,12 @@ def group_norm_backward(
     grad, cut = _as_groups(grad, groups), _as_groups(x, groups)
     weight = _of_channels(x, 1.0, weight, groups)
     out = empty_like(x, tuple(cut.shape))
-    middle, inverse = (empty_like(x, tuple(cut.shape[:2]), computed=True) for _ in range(2))
-    of_weight, of_bias = (empty_like(x, tuple(weight.shape)) for _ in range(2))
-    group_norm_gradient(grad, cut, weight, eps, out, middle, inverse)
-    group_norm_parameter_gradients(grad, cut, middle, inverse, of_weight, of_bias)
-    return out.reshape(x.shape), of_weight.reshape((-1,)), of_bias.reshape((-1,))
+    partial = [empty_like(x, tuple(cut.shape[:3]), computed=True) for _ in range(2)]
+    group_norm_gradient(grad, cut, weight, eps, out, *partial)
+    results = [empty_like(x, (x.shape[1],)) for _ in range(2)]
+    for one, result in zip(partial, results, strict=True):
+        reduce_middle(one.reshape((1, x.shape[0], x.shape[1])), result[None], "sum")
+    return out.reshape(x.shape), results[0], results[1]
 
 
 def _ones(x: Array) -> Array:
@@ -358,6 +344,5 @@ CATALOGUE = (
     entry("l2_normalize", l2_normalize_rows, SHORT_ROWS, CPU_ROWS, samples=_EPS),
     entry("l2_normalize", l2_normalize_gradient, SHORT_ROWS, CPU_ROWS, samples=_EPS),
     entry("group_norm", group_norm_groups, _CHANNELS, _CPU_CHANNELS, samples=_EPS),
-    entry("group_norm", group_norm_gradient, _CHANNELS, _CPU_CHANNELS, computed=("middle", "inverse"), samples=_EPS),
-    entry("group_norm", group_norm_parameter_gradients, _CHANNELS, _CPU_CHANNELS, computed=("middle", "inverse")),
+    entry("group_norm", group_norm_gradient, _CHANNELS, _CPU_CHANNELS, computed=("of_weight", "of_bias"), samples=_EPS),
 )

@@ -242,7 +242,6 @@ RECIPES: Mapping[str, Recipe] = {
     "rms_norm_gradient": Recipe(most={"P": 5}, given=_parts_of_rows),
     "group_norm_groups": Recipe(most={"B": 3, "G": 3}, given=_eps),
     "group_norm_gradient": Recipe(most={"B": 3, "G": 3}, given=_eps, cancels=partial(_lone_changes, first=2)),
-    "group_norm_parameter_gradients": Recipe(most={"G": 3, "C": 8}),
     "activate_elements": Recipe(constants={"activation": ACTIVATIONS}),
     "activation_gradient": Recipe(constants={"activation": ACTIVATIONS}),
     "drop_elements": Recipe(given=_dropped),
