@@ -150,7 +150,7 @@ RUNS = (
     run(test_reductions.test_sums_and_means_are_right_along_every_dimension, "reduce_middle", *REDUCED),
     run(test_reductions.test_extremes_and_their_places_are_right, "reduce_middle find_middle", *REDUCED),
     run(
-        test_selection.test_any_number_is_right, "largest_in_turn",
+        test_selection.test_any_number_is_right, "largest_of_blocks largest_in_turn",
         ((33, 1009), F32, 0.005), ((7, 40), F16, 0.1), ((3, 40), BF16, 0.1), ((17, 13), F64, 0.3), ((1, 1), F32, 1.0),
     ),
     run(

@@ -1,6 +1,7 @@
 """The k largest elements of rows and their positions, in descending order.
 
-For small k they are found one after another. Otherwise a threshold is found by bisection over bit patterns, with one
+For small k they are found one after another, each in the block of its row whose largest element left is the largest:
+so a row is read once. Otherwise a threshold is found by bisection over bit patterns, with one
 pass over a row per bit; elements from the threshold on are compacted, and sorted by Batcher's bitonic network (1968),
 all rows at once: lanes run along rows, so no step moves data between lanes.
 """
@@ -16,27 +17,10 @@ from vkernels.ir.errors import ArgumentError
 from .arrays import Array, empty_like, integers_like
 from .declared import NotNegative, checked, replayed
 from .replay import refuse
-from .samples import Constants, SampleInputs, Sizes, entry, random_indices
+from .samples import Arrays, Constants, SampleInputs, Sizes, entry, random_indices
 from .transposes import count_up
 
 __all__ = ["topk"]
-
-
-@vk.kernel
-def largest_in_turn(x: Float[vk.Tensor, "M N"], value: Float[vk.Tensor, "M K"], index: Int[vk.Tensor, "M K"]):
-    i = vk.tile("M")
-    j = vk.whole("N")
-    row = x[i, j]
-    last = vk.full((i,), float("nan"), row.dtype)  # no number comes before any
-    place = vk.full((i,), -1, vk.int64)
-    for k in vk.range("K"):
-        after = vk.isnan(last) & (~vk.isnan(row) | (j > place)) | (row < last) | ((row == last) & (j > place))
-        best = vk.max(vk.where(after, row, float("-inf")), axis=j)
-        same = after & ((row == best) | (vk.isnan(row) & vk.isnan(best)))
-        place = vk.min(vk.where(same, j, vk.size("N")), axis=j)
-        last = best
-        value[i, k] = best
-        index[i, k] = place
 
 
 @vk.function
@@ -45,6 +29,44 @@ def ordered(x):
     bits = vk.bits(vk.where(x == 0.0, 0.0, x))
     most = 0x7FFFFFFFFFFFFFFF if x.dtype == vk.float64 else 0x7FFFFFFF
     return vk.where(vk.isnan(x), most, vk.where(bits < 0, bits ^ most, bits))
+
+
+@vk.kernel
+def largest_of_blocks(x: Float[vk.Tensor, "M B L"], largest: Float[vk.Tensor, "M B"]):
+    i = vk.tile("M")
+    b = vk.tile("B")
+    l = vk.whole("L")
+    largest[i, b] = vk.max(x[i, b, l], axis=l)
+
+
+@vk.kernel
+def largest_in_turn(
+    x: Float[vk.Tensor, "M N"],
+    largest: Float[vk.Tensor, "M B"],
+    value: Float[vk.Tensor, "M K"],
+    index: Int[vk.Tensor, "M K"],
+    length: vk.Constant = 64,
+):
+    i = vk.tile("M")
+    b = vk.whole("B")
+    l = vk.whole(length)
+    left = ordered(largest[i, b])  # of each block, the largest element that was not taken
+    most = 0x7FFFFFFFFFFFFFFF if x.dtype == vk.float64 else 0x7FFFFFFF
+    last, place = vk.full((i,), most, left.dtype), vk.full((i,), -1, vk.int64)
+    for k in vk.range("K"):
+        block = vk.argmax(left, axis=b)
+        first = block * length
+        inside = first + l < vk.size("N")
+        key = ordered(vk.load(x[i, first + l], where=inside))
+        after = inside & ((key < last) | ((key == last) & (l > place - first)))
+        key = vk.where(after, key, -1 - most)  # below any element's
+        found = vk.argmax(key, axis=l)
+        last = vk.max(key, axis=l)
+        place = first + found
+        rest = vk.max(vk.where(l == found, -1 - most, key), axis=l)
+        left = vk.where(b == block, rest, left)
+        value[i, k] = x[i, place]
+        index[i, k] = place
 
 
 EXACT = 1 << 24
@@ -119,6 +141,8 @@ def sort_rows(
 
 FEW = 8
 """The largest k for which elements are found one after another."""
+LENGTH = 64
+"""Elements of the blocks whose largest are found first; then each of the k is searched in one block."""
 
 
 @replayed
@@ -134,7 +158,7 @@ def topk(x: Float[Array, "M N"], k: NotNegative) -> tuple[Array, Array]:
         raise ArgumentError(f"topk: x has shape {tuple(x.shape)} and k is {k}, expected rows of at least k elements")
     value, index = empty_like(x, (x.shape[0], k)), integers_like(x, (x.shape[0], k))
     if k <= FEW:
-        largest_in_turn(x, value, index)
+        largest_in_turn(x, _largest_of_blocks(x), value, index, LENGTH)
         return value, index
     is_selected = _room(k) < _room(x.shape[1])
     x, origin = _selected(x, k) if is_selected else (x, _for_every_row(count_up(index, x.shape[1]), x.shape[0]))
@@ -145,6 +169,17 @@ def topk(x: Float[Array, "M N"], k: NotNegative) -> tuple[Array, Array]:
     refuse()
     value[...], index[...] = by_place[0].T, by_place[1].T
     return value, index
+
+
+def _largest_of_blocks(x: Array) -> Array:
+    """The largest element of each block of `LENGTH` columns; the last block may be shorter."""
+    whole, rest = divmod(x.shape[1], LENGTH)
+    largest = empty_like(x, (x.shape[0], whole + (rest > 0)))
+    for columns, length in ((x[:, : whole * LENGTH], LENGTH), (x[:, whole * LENGTH :], rest)):
+        if columns.shape[1]:
+            blocks = columns.reshape((x.shape[0], columns.shape[1] // length, length))
+            largest_of_blocks(blocks, largest[:, :whole] if length == LENGTH else largest[:, whole:])
+    return largest
 
 
 def _selected(x: Array, k: int) -> tuple[Array, Array]:
@@ -161,6 +196,13 @@ def _room(length: int) -> int:
     return 1 << max(0, length - 1).bit_length()
 
 
+def _largest_given(sizes: Sizes, constants: Constants, random: np.random.Generator) -> Arrays:
+    """Random rows, and the largest elements of their blocks."""
+    x = random.standard_normal((sizes["M"], sizes["N"]))
+    blocks = np.pad(x, ((0, 0), (0, -sizes["N"] % LENGTH)), constant_values=-np.inf)
+    return {"x": x, "largest": blocks.reshape((sizes["M"], -1, LENGTH)).max(axis=2)}
+
+
 def _sorting_network(sizes: Sizes) -> Constants:
     """The rows' length as a power of two, and the steps of a bitonic network of that length."""
     bits = max(0, sizes["N"] - 1).bit_length()
@@ -168,7 +210,14 @@ def _sorting_network(sizes: Sizes) -> Constants:
 
 
 CATALOGUE = (
-    entry("topk", largest_in_turn, {"M": 4096, "N": 1024, "K": 8}, {"M": 1024, "N": 1024, "K": 4}),
+    entry("topk", largest_of_blocks, {"M": 4096, "B": 16, "L": 64}, {"M": 1024, "B": 16, "L": 64}),
+    entry(
+        "topk",
+        largest_in_turn,
+        {"M": 4096, "N": 1024, "K": 8},
+        {"M": 1024, "N": 1024, "K": 4},
+        samples=SampleInputs({"B": lambda sizes, constants: -(-sizes["N"] // LENGTH)}, arrays=_largest_given),
+    ),
     entry("topk", select_largest, {"M": 4096, "N": 32768, "K": 64}, {"M": 256, "N": 4096, "K": 64}),
     entry(
         "topk",

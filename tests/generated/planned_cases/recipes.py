@@ -94,6 +94,15 @@ def _ranked(d: Draw, sizes: dict[str, int]) -> Given:
     return {"x": d.with_specials(d.rounded(np.round(numbers(d.normal(sizes["M"], sizes["N"])), 1)))}
 
 
+def _ranked_by_blocks(d: Draw, sizes: dict[str, int]) -> Given:
+    """Also the largest elements of blocks of each row."""
+    given = _ranked(d, sizes)
+    blocks = np.pad(numbers(given["x"]), ((0, 0), (0, -sizes["N"] % _BLOCK)), constant_values=-np.inf)
+    sizes["B"] = blocks.shape[1] // _BLOCK
+    blocks = blocks.reshape((sizes["M"], sizes["B"], _BLOCK))
+    return {**given, "largest": d.rounded(blocks.max(axis=2))}
+
+
 def _placed(d: Draw, sizes: dict[str, int]) -> Given:
     return {"x": d.rounded(np.round(numbers(d.normal(sizes["A"], sizes["N"], sizes["C"])), 1))}
 
@@ -249,7 +258,10 @@ RECIPES: Mapping[str, Recipe] = {
     "adamw_elements": Recipe(given=_adamw),
     "reduce_middle": Recipe(least={"N": 1}, constants={"kind": ("sum", "mean", "max", "min")}),
     "find_middle": Recipe(least={"N": 1}, given=_placed, constants={"smallest": (False, True)}),
-    "largest_in_turn": Recipe(least={"N": 7}, most={"K": 7}, given=_ranked),
+    "largest_of_blocks": Recipe(least={"L": 1}, special=("x",)),
+    "largest_in_turn": Recipe(
+        least={"N": 7}, most={"K": 7, "B": 1}, given=_ranked_by_blocks, constants={"length": (_BLOCK,)}
+    ),
     "select_largest": Recipe(least={"N": 7}, most={"K": 7}, given=_ranked),
     "sort_rows": Recipe(
         least={"N": 7}, most={"N": _ROOM, "K": 7}, given=_sorted, constants={"room": (_ROOM,), "steps": (15,)}
