@@ -114,6 +114,7 @@ WRONG = {
     "homes": ({"e": "attic"}, {"e": 3}, ["e"]),
     "launches": ("e",),
     "packs": ("x", (3,), ("x", "x"), {"x": 1}),
+    "descriptors": ("x", (3,), ("x", "x")),
     "warps": (0, 3, "4", True, 2.0),
     "stages": (0, -1),
     "swizzle": (0, "8", 4.0),

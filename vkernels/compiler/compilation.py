@@ -190,6 +190,8 @@ class Compilation:
 
     def known_code(self, plan: Plan) -> Code | None:
         """The code of a plan, if it is compiled and fits."""
+        request = self.request
+        plan = self._possible(plan, self.variants.ir(request.kernel, request.arguments.signature, request.same))
         try:
             code = self._specialised(plan, lambda facts: self.variants.known_code(self._code_key(plan, facts)))
             if code is not None:
@@ -223,13 +225,25 @@ class Compilation:
     def _possible(self, plan: Plan, built: KernelIR) -> Plan:
         """A plan that was chosen for tensors that share no memory, for a call in which some are the same.
 
-        What atomics update may be read too then, and has no private copies.
+        What atomics update may be read too then, and has no private copies; what is read and written is moved by no
+        descriptor. Nothing is on a device without a unit for that.
         """
+        if plan.descriptors:
+            plan = replace(plan, descriptors=self._described(plan, built))
         if not self.request.same or not plan.private_copies:
             return plan
         from vkernels.ir.analysis.private_copies import private_tensors
 
         return plan if private_tensors(built.kernel, distinct=True) else replace(plan, private_copies=0)
+
+    def _described(self, plan: Plan, built: KernelIR) -> tuple[str, ...]:
+        from vkernels.ir.analysis.descriptors import why_not_described
+
+        if not self.request.target.limits.tensor_copies:
+            return ()
+        if not self.request.same:
+            return plan.descriptors
+        return tuple(name for name in plan.descriptors if why_not_described(built.kernel, name) is None)
 
     def _specialised(self, plan: Plan, make: Callable[[Facts], T]) -> T:
         """What `make` makes of the facts that calls like the request may be compiled with."""

@@ -22,7 +22,8 @@ class Facts:
     for which memory is laid out, and whole axes are held, with masks. `strides`: of each tensor parameter, elements a
     dimension, `UNKNOWN` where not known; a tensor without an entry has no known strides. `distinct`: no tensor that is
     written overlaps another. `aligned`: tensors whose address is a multiple of 16 bytes and whose strides other than 0
-    and 1 are multiples of 16 elements. `large`: tensors in which some element is 2³¹ or more elements from the first.
+    and 1 are positive multiples of 16 elements. `large`: tensors in which some element is 2³¹ or more elements from the
+    first.
     """
 
     sizes: Mapping[str, int] = field(default_factory=dict)

@@ -21,7 +21,8 @@ class Limits:
     CPU's programs are one thread each: `warp > 1` tells a GPU. `memory`: bytes of device memory, of which swap
     space may take what is free; `tensor_memory`: columns of a multiprocessor; `sizes`: of a multiprocessor, for
     occupancy, None on a CPU. `copies_ahead`: pipelined loads go to shared memory past the registers;
-    `dots_from_shared`: tensor cores read their operands there. `dot_units`: a CPU's instructions for dots of
+    `dots_from_shared`: tensor cores read their operands there; `tensor_copies`: a unit copies
+    boxes of tensors by descriptors. `dot_units`: a CPU's instructions for dots of
     narrow elements, by the names of `DOT_UNITS`. `processor`: LLVM's name of a CPU that is not this machine's.
 
     Rates are those of all multiprocessors together, but for `clock`, in Hz. Bytes a second: `memory_bandwidth`,
@@ -44,6 +45,7 @@ class Limits:
     sizes: NvidiaSizes | AmdSizes | None = None
     copies_ahead: bool = False
     dots_from_shared: bool = False
+    tensor_copies: bool = False
     dot_units: tuple[str, ...] = ()
     processor: str = ""
     clock: float = 1e9

@@ -36,6 +36,7 @@ class Pin:
     swizzle: int | None = None
     private_copies: int | None = None
     guards: Sequence[str] | None = None
+    descriptors: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         for name, kind in PLAN_TYPES.items():

@@ -37,7 +37,8 @@ class Plan:
     advances, so that they find what they share in a cache; 1: no such groups. `private_copies`: copies of each tensor
     that atomics update, among which programs are divided so that none meet; 1: programs that would meet run one after
     another, and need no copy; 0: atomics as they are written. `guards`: whole axes of which each
-    chunk is tested, and left out where a mask lets nothing of it through.
+    chunk is tested, and left out where a mask lets nothing of it through. `descriptors`: names of tensor parameters
+    whose tiles a GPU's copy unit moves, by descriptors of the tensors, wherever the call's layout allows it.
     """
 
     tiles: Mapping[str, int] = field(default_factory=dict)
@@ -57,6 +58,7 @@ class Plan:
     swizzle: int = 1
     private_copies: int = 0
     guards: tuple[str, ...] = ()
+    descriptors: tuple[str, ...] = ()
 
     @property
     def split(self) -> str | None:
@@ -97,6 +99,7 @@ class StructuralChoices:
     swizzle: int = 1
     private_copies: int = 0
     guards: tuple[str, ...] = ()
+    descriptors: tuple[str, ...] = ()
 
 
 AS_IN_PLANS = tuple(each.name for each in fields(StructuralChoices) if each.name in PLAN_TYPES and each.name != "homes")

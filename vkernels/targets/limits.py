@@ -142,6 +142,7 @@ def limits_of(target: Target) -> Limits:
         sizes=sizes,
         copies_ahead=_copies_ahead(target.architecture),
         dots_from_shared=isinstance(sizes, NvidiaSizes) and target.architecture in ("sm_90", "sm_100", "sm_103"),
+        tensor_copies=_compute_capability(target.architecture) >= 90,
         launch_seconds=_launch(target, GPU_LAUNCH),
         **common,
     )
@@ -172,5 +173,10 @@ def _rates(target: Target) -> dict[str, Any]:
 
 def _copies_ahead(architecture: str) -> bool:
     """Whether loads can go to shared memory past the registers: NVIDIA's since 8.0, CDNA 4."""
+    return _compute_capability(architecture) >= 80 or architecture == "gfx950"
+
+
+def _compute_capability(architecture: str) -> int:
+    """Of NVIDIA's architectures, as in their names: 90 of sm_90; 0 of others."""
     nvidia = re.fullmatch(r"sm_(\d+)", architecture)
-    return int(nvidia[1]) >= 80 if nvidia else architecture == "gfx950"
+    return int(nvidia[1]) if nvidia else 0

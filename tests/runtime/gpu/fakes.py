@@ -150,6 +150,12 @@ class RunningDriver(FakeDriver):
         super().launch(function, grid, threads, shared, stream, arguments)
         module = parsed(self.loaded[function - 1][0])
         types = function_in(module).body.block.arg_types
+        if needed := grid * descriptor_bytes(function_in(module)):
+            start = int.from_bytes(self.launches[-1].slots[len(types)], "little")
+            memory = self.allocations[-1]
+            assert start % 128 == 0, "hardware reads descriptors at aligned addresses"
+            own = range(memory.data_ptr(), memory.data_ptr() + memory.bytes.size + 1)
+            assert {start, start + needed} <= {*own}, "each program has room for its descriptors"
         values = [self._value(type_, slot) for type_, slot in zip(types, self.launches[-1].slots, strict=False)]
         run_ttir(module, grid, values, shared, slot_bytes=SLOT_BYTES if shared else 0)
 
@@ -191,8 +197,14 @@ def _binary(job: CompileJob) -> Binary:
     assembly = f".entry {name}(\n" + ",\n".join(f".param .u64 p{n}" for n in range(count)) + "\n)"
     warps, scratch = job.options.warps, job.options.scratch_bytes
     return Binary(
-        job.architecture, name, job.text.encode(), assembly, scratch, warps, 32 * warps, 0, 0, "", "3.9.0"
+        job.architecture, name, job.text.encode(), assembly, scratch, warps, 32 * warps, 0, descriptor_bytes(function),
+        "", "3.9.0",
     )  # fmt: skip
+
+
+def descriptor_bytes(function: tt.FuncOp) -> int:
+    """Scratch memory that a program has for its tensor descriptors: 128 bytes each."""
+    return 128 * sum(isinstance(op, tt.MakeTensorDescriptorOp) for op in function.walk())
 
 
 def use(monkeypatch: Any, driver: FakeDriver, compile_jobs: Callable[..., Any] = compile_fake) -> GpuDevice:

@@ -99,6 +99,22 @@ def test_matmul_of_strided_operands_is_right(monkeypatch: pytest.MonkeyPatch) ->
     assert_close(out, torch.relu(a.double() @ b.double() + bias.double()), k, scale=8)
 
 
+def test_each_program_has_memory_for_its_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver checks where they are. Of a call whose rows are no multiples of 16 bytes, threads load and store."""
+    seed, (m, k, n) = fresh_seed(), (70, 48, 32)
+    for columns, described in ((n, 2), (n - 1, 1)):
+        a, b = normal((m, k), torch.float16, seed), normal((k, columns), torch.float16, seed + 1)
+        bias, out = normal((columns,), torch.float16, seed + 2), poisoned((m, columns), torch.float16)
+        tensors = [OnGpu(t) for t in (a, b, bias, out)]
+        driver = RunningDriver(tensors)
+        use(monkeypatch, driver)
+        plan = Plan({"i": 32, "j": 16}, {"k": 16}, order=("i", "j"), descriptors=("a", "b"))
+        with_plan(matmul_bias, plan)(*tensors, "relu")
+        assert_close(out, torch.relu(a.double() @ b.double() + bias.double()), k, scale=8)
+        (launched,), (own,) = driver.launches, driver.allocations
+        assert own.bytes.size == launched.grid * 128 * described
+
+
 def test_a_scratchpad_is_asked_for_and_right(monkeypatch: pytest.MonkeyPatch) -> None:
     generator = np.random.default_rng(fresh_seed())
     neurons, images, layers, each = 32, 6, 3, 4

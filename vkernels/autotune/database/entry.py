@@ -127,8 +127,9 @@ def dtypes_text(dtypes: Mapping[str, str]) -> str:
 def limits_hash(limits: Limits) -> str:
     """SHA-256 of the counted limits, without the measured rates."""
     counted = {name: value for name, value in asdict(limits).items() if name not in (*RATES, MEMORY)}
-    for name in ("dot_units", "processor"):
-        if not counted[name]:  # entries of devices without are older than the field
+    for name in ("dot_units", "processor", "tensor_copies"):
+        # Entries of devices without are older than the field; the last one follows from the architecture.
+        if not counted[name] or name == "tensor_copies":
             del counted[name]
     return hashlib.sha256(json.dumps(counted, sort_keys=True).encode()).hexdigest()
 

@@ -16,9 +16,13 @@ from typing import Any
 
 from vkernels.ir.errors import SetupError
 
-from .architectures import known, refuse_unless_compiles, warp_size
+from .architectures import KNOWN_VERSIONS, known, refuse_unless_compiles, warp_size
 from .llvm_floats import respelled
 from .llvm_scratchpad import place_scratchpad, scratchpad_start
+
+SCRATCH_ALIGNMENT = 128
+"""Bytes: what the launcher aligns Triton's scratch memory to, as tensor descriptors need; buffers and swap space need
+less."""
 
 _lock = threading.Lock()
 
@@ -49,7 +53,8 @@ class Binary:
 
     `name`: the kernel's symbol in `code`, a cubin or hsaco. `assembly`: PTX or AMD's, as text. `shared`: bytes of
     shared memory that a launch requests, the scratchpad included. `warps`, `threads`: of a program.
-    `tensor_memory`: columns. `global_scratch`: bytes a program that the launcher must give Triton.
+    `tensor_memory`: columns. `global_scratch`: bytes a program that the launcher must give Triton, aligned to
+    `SCRATCH_ALIGNMENT`: its tensor descriptors.
     `ttgir`: Triton's own IR once it has chosen layouts. `triton`: its version.
     """
 
@@ -145,7 +150,7 @@ def _compiled(text: str, architecture: str, options: GpuOptions) -> Binary:
     stages: dict[str, Any] = {}
     backend.add_stages(stages, settings, Language.TRITON)
     metadata: dict[str, Any] = {"target": backend.target, **vars(settings)}
-    with _file_holding(text) as path:
+    with _file_holding(_descriptors_respelled(text, triton.__version__)) as path:
         module = triton_ir.parse_mlir_module(path, context)
         module.context = context
         module = stages.pop("ttgir")(stages.pop("ttir")(module, metadata), metadata)
@@ -162,10 +167,23 @@ def _compiled(text: str, architecture: str, options: GpuOptions) -> Binary:
     assembly = translate(llvm_ir, metadata)
     code = assemble(assembly, metadata)
     warps = metadata["num_warps"]
+    if (alignment := metadata.get("global_scratch_align") or 1) > SCRATCH_ALIGNMENT:
+        raise RuntimeError(f"Triton wants scratch memory aligned to {alignment} bytes, more than {SCRATCH_ALIGNMENT}")
     return Binary(
         architecture, metadata["name"], code, assembly, shared, warps, warps * warp_size(architecture),
         metadata.get("tmem_size") or 0, metadata.get("global_scratch_size") or 0, ttgir, triton.__version__,
     )  # fmt: skip
+
+
+_DESCRIPTOR = re.compile(r"!tt\.tensordesc<tensor<([^<>]*)>>")
+_FIRST_SHORT = "3.9"
+"""The first known version that spells the type of a tensor descriptor without `tensor<…>`."""
+
+
+def _descriptors_respelled(text: str, version: str) -> str:
+    """TTIR with the types of tensor descriptors as a version of Triton spells them; ours are spelled as by 3.6."""
+    is_short = KNOWN_VERSIONS.index(known(version)) >= KNOWN_VERSIONS.index(_FIRST_SHORT)
+    return _DESCRIPTOR.sub(r"!tt.tensordesc<\1>", text) if is_short else text
 
 
 def inlined_ttir(text: str, architecture: str) -> str:

@@ -6,9 +6,11 @@ from xdsl.dialects.math import Math
 from xdsl.dialects.scf import Scf
 from xdsl.ir import Dialect
 
-from .access import AccessOp, GatherOp, Index, LoadOp, ScatterOp, StoreOp
+from .access import AccessOp, GatherOp, LoadOp, ScatterOp, StoreOp
+from .access_parts import Index
 from .arith import ARITH
 from .attributes import AxesAttr, IndexAttr, axes_of, element_of, sizes_of, tile_type
+from .boxes import axes_of_box
 from .compute import (
     REDUCTIONS,
     AssertOp,
@@ -50,7 +52,7 @@ __all__ = [
     "ProductOp", "RangeOp", "ReductionOp", "ReloadOp", "ScaleOp", "ScanOp", "ScatterOp", "ScratchOp", "ScratchType",
     "SizeOp", "SpillOp", "SpilledType", "StoreOp", "SumOp", "TensorArgumentType", "TileOp", "WholeOp",
     "WordDotOp", "WordsOp", "YieldOp",
-    "axes_of", "context", "element_of", "sizes_of", "tile_type",
+    "axes_of", "axes_of_box", "context", "element_of", "sizes_of", "tile_type",
 ]  # fmt: skip
 
 VK = Dialect(

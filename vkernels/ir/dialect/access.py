@@ -10,7 +10,6 @@ stores nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import ClassVar, Self, cast
 
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerType, StringAttr, TensorType, UnitAttr, i1, i64
@@ -33,10 +32,12 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.mlir_lexer import PunctuationSpelling
 
+from .access_parts import Index, access_parts
 from .assembly import listed, parse_name, spelled
 from .attributes import IndexAttr, axes_of, element_of, parse_index, size_text, sizes_of, tile_type
+from .boxes import axes_of_box
 from .compute import verify_unsigned
-from .types import MemoryType
+from .types import MemoryType, TensorArgumentType
 
 
 class AccessOp(IRDLOperation):
@@ -53,6 +54,8 @@ class AccessOp(IRDLOperation):
     index = prop_def(ArrayAttr[IndexAttr])
     within = prop_def(ArrayAttr[StringAttr], default_value=ArrayAttr([]))
     guarded = prop_def(DenseArrayBase, default_value=DenseArrayBase.from_list(i64, []))
+    described = opt_prop_def(UnitAttr)
+    """A box of a tensor: inactive elements are those outside of it, so a descriptor of the tensor can move it."""
 
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
@@ -89,6 +92,9 @@ class AccessOp(IRDLOperation):
         self._verify_offsets()
         self._verify_axes()
         self._verify_activity(len(base.shape))
+        is_box = isinstance(base, TensorArgumentType) and self.mask is None and axes_of_box(self.index) is not None
+        if self.described is not None and (self.GATHERS or not is_box):
+            raise VerifyException("a described access takes an unmasked box of a tensor: one axis a dimension, by ones")
 
     def _verify_offsets(self) -> None:
         used = [index.offset.data for index in self.index if index.offset.data >= 0]
@@ -157,6 +163,8 @@ def _print_access(printer: Printer, op: AccessOp, arrow: Sequence[PunctuationSpe
         printer.print_ssa_value(op.mask)
     if op.guarded_dimensions:
         printer.print_string(f" guarding [{', '.join(map(str, op.guarded_dimensions))}]")
+    if op.described is not None:
+        printer.print_string(" described")
     printer.print_op_attributes(op.attributes)
     printer.print_string(" : ")
     printer.print_attribute(op.base.type)
@@ -201,6 +209,7 @@ def _parse_access(
     guarded: list[int] = []
     if parser.parse_optional_keyword("guarding") is not None:
         guarded = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+    is_described = parser.parse_optional_keyword("described") is not None
     attributes = parser.parse_optional_attr_dict()
     parser.parse_punctuation(":")
     base_type = parser.parse_type()
@@ -224,6 +233,7 @@ def _parse_access(
         "index": ArrayAttr(index),
         "within": ArrayAttr(StringAttr(axis) for axis, _ in bounds),
         "guarded": DenseArrayBase.from_list(i64, guarded),
+        **({"described": UnitAttr()} if is_described else {}),
     }
     return operands, properties, attributes, tile
 
@@ -242,39 +252,6 @@ def _parse_bound(parser: Parser) -> tuple[str, UnresolvedOperand]:
     return axis, parser.parse_unresolved_operand()
 
 
-Index = tuple[Sequence[tuple[str, int]], SSAValue | None]
-"""One dimension's index when building: (axis, coefficient) terms, and the offset."""
-
-
-def _parts(
-    base: SSAValue | Operation,
-    indices: Iterable[Index],
-    bounds: Mapping[str, SSAValue] | None,
-    mask: SSAValue | None,
-    guarded: Sequence[int],
-) -> tuple[list[SSAValue | Operation | list[SSAValue]], dict[str, Attribute | None]]:
-    offsets: list[SSAValue] = []
-    numbered = []
-    for terms, offset in indices:
-        numbered.append((tuple(terms), -1 if offset is None else len(offsets)))
-        if offset is not None:
-            offsets.append(offset)
-    counts = bounds or {}
-    operands = [base, offsets, list(counts.values()), [] if mask is None else [mask]]
-    return operands, dict(_properties(tuple(numbered), tuple(counts), tuple(guarded)))
-
-
-@lru_cache(maxsize=4096)  # accesses are built often, and few differ in these
-def _properties(
-    indices: tuple[tuple[tuple[tuple[str, int], ...], int], ...], bounded: tuple[str, ...], guarded: tuple[int, ...]
-) -> Mapping[str, Attribute]:
-    return {
-        "index": ArrayAttr(IndexAttr(terms, offset) for terms, offset in indices),
-        "within": ArrayAttr(StringAttr(axis) for axis in bounded),
-        "guarded": DenseArrayBase.from_list(i64, guarded),
-    }
-
-
 class _ReadOp(AccessOp):
     result = result_def()
 
@@ -290,7 +267,7 @@ class _ReadOp(AccessOp):
         mask: SSAValue | None = None,
         guarded: Sequence[int] = (),
     ):
-        operands, properties = _parts(base, index, bounds, mask, guarded)
+        operands, properties = access_parts(base, index, bounds, mask, guarded)
         super().__init__(operands=operands, properties=properties, result_types=[result])
 
     def print(self, printer: Printer) -> None:
@@ -344,7 +321,7 @@ class _WriteOp(AccessOp):
         guarded: Sequence[int] = (),
         atomic: str | None = None,
     ):
-        operands, properties = _parts(base, index, bounds, mask, guarded)
+        operands, properties = access_parts(base, index, bounds, mask, guarded)
         properties["atomic"] = None if atomic is None else StringAttr(atomic)
         super().__init__(operands=[value, *operands], properties=properties)
 
@@ -357,8 +334,9 @@ class _WriteOp(AccessOp):
         if self.atomic.data not in ATOMICS:
             raise VerifyException(f'atomic "{self.atomic.data}" is not one of {", ".join(ATOMICS)}')
         verify_unsigned(f"atomic {self.atomic.data}", self.atomic.data, self.value)
-        if self.streaming is not None:
-            raise VerifyException("an atomic access reads what it writes, so it cannot be streaming")
+        if self.streaming is not None or self.described is not None:
+            how = "streaming" if self.streaming is not None else "described"
+            raise VerifyException(f"an atomic access reads what it writes, so it cannot be {how}")
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")

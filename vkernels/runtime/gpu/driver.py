@@ -77,7 +77,8 @@ class Driver(ABC):
     def _check(self, code: int, doing: str) -> None: ...
 
     def allocate(self, device: int, size: int) -> Tensor:
-        """Memory for the current stream, aligned to 64 bytes or more; once given back it is reused in that order."""
+        """Memory for the current stream, aligned to 256 bytes or more by torch; once given back it is reused in that
+        order."""
         torch = self._torch
         try:
             memory: Tensor = torch.empty(size, dtype=torch.uint8, device=torch.device("cuda", device))

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from vkernels.compiler.arguments import Arguments
+from vkernels.compiler.backends.triton_adapter import SCRATCH_ALIGNMENT
 from vkernels.compiler.specialise import seen_strides
 from vkernels.ir.errors import ArgumentError
 from vkernels.ir.lowering.ttir import HostArguments, LaunchParameter, ParameterKind
@@ -16,8 +17,6 @@ from .loading import LoadedLaunch
 MAX_PROGRAMS = (1 << 31) - 1
 """Programs that a GPU starts along one dimension of a grid."""
 
-SCRATCH_ALIGNMENT = 128
-"""Bytes: what Triton's scratch memory is aligned to at most; buffers and swap space need less."""
 
 _BITS: Mapping[str, int] = {"i1": 1, "i32": 32, "i64": 64}
 

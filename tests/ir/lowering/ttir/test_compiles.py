@@ -60,6 +60,20 @@ def test_matmul_runs_on_tensor_cores(architecture: str, instruction: str) -> Non
         assert "cp.async" in binary.assembly
 
 
+@pytest.mark.parametrize(("architecture", "product"), [("sm_90", "wgmma"), ("sm_100", "tcgen05.mma")])
+def test_operands_and_results_go_through_descriptors(architecture: str, product: str) -> None:
+    """Nothing is loaded past threads any more but the bias, and each program has scratch memory for its descriptors."""
+    names = "a", "b", "out"
+    plan = Plan({"i": 128, "j": 64}, {"k": 32}, order=("i", "j"), descriptors=names)
+    (binary,) = compiled(lowered(kernel("matmul"), plan, MATMUL), architecture)
+    assert product in binary.assembly
+    assert "cp.async.bulk.tensor.2d.shared" in binary.assembly
+    assert re.search(r"cp\.async\.bulk\.tensor\.2d\.global", binary.assembly)
+    assert "cp.async.cg" not in binary.assembly
+    assert "st.global.v" not in binary.assembly
+    assert binary.global_scratch == 128 * len(names)
+
+
 @pytest.mark.sample(7)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize(("name", "plan", "facts"), [

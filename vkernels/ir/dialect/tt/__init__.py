@@ -25,21 +25,23 @@ from .compute import (
     SplatOp,
     TransOp,
 )
+from .descriptors import DescriptorLoadOp, DescriptorStoreOp, MakeTensorDescriptorOp, TensorDescriptorType
 from .memory import AddPtrOp, Atomic, AtomicOp, BitcastOp, LoadOp, ScratchpadOp, StoreOp
 from .programs import BarrierOp, FuncOp, NumProgramsOp, ProgramIdOp, ReturnOp
 from .types import MOST_ELEMENTS, PointerType, element, shape, tensor, verify_tensor
 
 __all__ = [
-    "GPU", "MOST_ELEMENTS", "TT", "AddPtrOp", "Atomic", "AtomicOp", "BarrierOp", "BitcastOp", "BroadcastOp", "DotOp",
-    "ExpandDimsOp", "FpToFpOp", "FuncOp", "LoadOp", "MakeRangeOp", "NumProgramsOp", "PointerType", "PreciseDivOp",
-    "PreciseSqrtOp", "ProgramIdOp", "ReduceOp", "ReduceReturnOp", "ReshapeOp", "ReturnOp", "ScanOp", "ScanReturnOp",
-    "ScratchpadOp", "SplatOp", "StoreOp", "TransOp", "element", "shape", "tensor", "verify_tensor",
+    "GPU", "MOST_ELEMENTS", "TT", "AddPtrOp", "Atomic", "AtomicOp", "BarrierOp", "BitcastOp", "BroadcastOp",
+    "DescriptorLoadOp", "DescriptorStoreOp", "DotOp", "ExpandDimsOp", "FpToFpOp", "FuncOp", "LoadOp", "MakeRangeOp",
+    "MakeTensorDescriptorOp", "NumProgramsOp", "PointerType", "PreciseDivOp", "PreciseSqrtOp", "ProgramIdOp",
+    "ReduceOp", "ReduceReturnOp", "ReshapeOp", "ReturnOp", "ScanOp", "ScanReturnOp", "ScratchpadOp", "SplatOp",
+    "StoreOp", "TensorDescriptorType", "TransOp", "element", "shape", "tensor", "verify_tensor",
 ]  # fmt: skip
 
 _OPERATIONS: list[type[Operation]] = [
     FuncOp, ReturnOp, ProgramIdOp, NumProgramsOp, MakeRangeOp, SplatOp, ExpandDimsOp, BroadcastOp, TransOp, ReshapeOp,
     AddPtrOp, BitcastOp, LoadOp, StoreOp, AtomicOp, DotOp, ReduceOp, ReduceReturnOp, ScanOp, ScanReturnOp,
-    FpToFpOp, PreciseSqrtOp, PreciseDivOp, ScratchpadOp,
+    FpToFpOp, PreciseSqrtOp, PreciseDivOp, ScratchpadOp, MakeTensorDescriptorOp, DescriptorLoadOp, DescriptorStoreOp,
 ]  # fmt: skip
-TT = Dialect("tt", _OPERATIONS, [PointerType])
+TT = Dialect("tt", _OPERATIONS, [PointerType, TensorDescriptorType])
 GPU = Dialect("gpu", [BarrierOp], [])

@@ -37,9 +37,12 @@ class TtirInterpreter(TileInterpreter):
     ):
         super().__init__(module, state, handlers)
         self.space, self.programs, self.between_programs = space, programs, between_programs
+        self.has_descriptors = any(isinstance(op, tt.MakeTensorDescriptorOp) for op in module.walk())
         self.clock = InterpreterClock()
 
 
+POINTED, DESCRIBED = "pointed", "described"
+"""The ways of an access: by the program's threads, or by a descriptor, beside them."""
 _INTEGERS: dict[int, Attribute] = {8: i8, 16: i16, 32: i32, 64: i64}
 _POISON = 0x5AA5A55A5AA5A55A
 _COMBINATIONS = {
@@ -56,7 +59,8 @@ class _Access:
     """The elements of one access that are in one region; those in the region's slot are left out.
 
     `does`: reads, writes or updates. `lanes`: the elements' numbers in the flattened tile, of this `shape`. `cells`:
-    their numbers in the allocation. Raises `CheckError` for an element out of bounds or misaligned.
+    their numbers in the allocation. `way`: by pointers or by a descriptor. Raises
+    `CheckError` for an element out of bounds or misaligned.
     """
 
     def __init__(
@@ -69,8 +73,10 @@ class _Access:
         region: Region,
         lanes: Array,
         offsets: Array,
+        way: str = POINTED,
     ):
         self.run, self.op, self.does, self.element, self.shape, self.region = run, op, does, element, shape, region
+        self.way = way
         self.width = storage_of(element).itemsize
         if region.slot is not None:
             kept = np.flatnonzero((offsets < region.slot) | (offsets > region.high - self.width))
@@ -130,6 +136,12 @@ class _Access:
         elif conflict is not None:
             why = f", which has been {conflict.earlier} with no barrier since"
             self._check(conflict.elements, why, "Threads of a program run at their own pace between barriers.")
+        if not self.run.has_descriptors:
+            return
+        mixed = self.region.allocation.note_way(self.way, self.does, self.cells, self.width)
+        if mixed is not None:
+            why = ", which is also accessed the other way, by descriptors or by pointers"
+            self._check(mixed, why, "No barrier orders what threads and a descriptor move, if one of them writes.")
 
     def _check(self, wrong: Array, why: str, help: str = "", does: str = "") -> None:
         """Raise the error at the first of the elements that are wrong, if there is one."""
@@ -150,8 +162,14 @@ def _fault(
     return run.state.fault(op, f"{op.name} {message}", "\n".join(filter(None, (help, at))))
 
 
-def _accesses(
-    run: TtirInterpreter, op: Operation, does: str, type_: Attribute, pointers: Array, mask: Array | None
+def accesses_at(
+    run: TtirInterpreter,
+    op: Operation,
+    does: str,
+    type_: Attribute,
+    pointers: Array,
+    mask: Array | None,
+    way: str = POINTED,
 ) -> Iterator[_Access]:
     """The active elements of an access to global memory, region by region."""
     run.clock.tick()
@@ -163,7 +181,7 @@ def _accesses(
         if region is None:
             pointer = f"{int(flat[lanes[0]]):#x}"
             raise _fault(run, op, lanes[0], shape, f"{does} at {pointer}, where no argument lies")
-        yield _Access(run, op, does, element, shape, region, lanes, offsets)
+        yield _Access(run, op, does, element, shape, region, lanes, offsets, way)
 
 
 def _poison(type_: Attribute) -> Array:
@@ -179,7 +197,7 @@ def _load(
     """Elements that the mask leaves out are `other`, or poison if there is none."""
     type_ = op.result.type
     result = _poison(type_) if other is None else np.array(np.broadcast_to(other, tt.shape(type_)))
-    for access in _accesses(run, op, "reads", type_, pointers, mask):
+    for access in accesses_at(run, op, "reads", type_, pointers, mask):
         result.reshape(-1)[access.lanes] = access.read()
     return result
 
@@ -187,7 +205,7 @@ def _load(
 def _store(run: TtirInterpreter, op: tt.StoreOp, pointers: Array, value: Array, mask: Array | None = None) -> None:
     type_ = op.value.type
     values = to_storage(np.broadcast_to(value, tt.shape(type_)), tt.element(type_)).reshape(-1)
-    for access in _accesses(run, op, "writes", type_, pointers, mask):
+    for access in accesses_at(run, op, "writes", type_, pointers, mask):
         access.write(values[access.lanes])
 
 
@@ -195,7 +213,7 @@ def _atomic(run: TtirInterpreter, op: tt.AtomicOp, pointers: Array, value: Array
     """Update elements one after another; the results of elements that share an address are not what a GPU gives."""
     values = np.broadcast_to(value, tt.shape(op.result.type)).reshape(-1)
     result = _poison(op.result.type)
-    for access in _accesses(run, op, "updates", op.result.type, pointers, mask):
+    for access in accesses_at(run, op, "updates", op.result.type, pointers, mask):
         result.reshape(-1)[access.lanes] = access.update(op.kind, values[access.lanes])
     return result
 

@@ -55,6 +55,20 @@ class Allocation:
 
     def __init__(self, data: Array):
         self.data, self.stamps = data, Stamps(len(data))
+        self._ways: dict[tuple[str, bool], Array] = {}
+
+    def note_way(self, way: str, does: str, cells: Array, width: int) -> Array | None:
+        """Note in which way elements of `width` bytes are accessed. Returns which of them the launch has accessed in
+        another way, where either access writes; None where it has in no other way."""
+        writes = does != "reads"
+        noted = self._ways.setdefault((way, writes), np.zeros(len(self.data), np.bool_))
+        noted.reshape(-1, width)[cells] = True
+        found: Array | None = None
+        for (other, wrote), bytes_ in self._ways.items():
+            if other != way and (writes or wrote):
+                mixed = np.asarray(bytes_.reshape(-1, width)[cells].any(axis=1))
+                found = mixed if found is None else np.asarray(found | mixed)
+        return found
 
 
 @dataclass(eq=False)

@@ -19,6 +19,7 @@ from ..state import Handlers, InterpretedProgram, InterpreterState
 from ..structure import STRUCTURE_HANDLERS
 from .access import TT_ACCESS_HANDLERS, TtirInterpreter
 from .compute import TT_COMPUTE_HANDLERS
+from .descriptors import TT_DESCRIPTOR_HANDLERS
 from .regions import AddressSpace, Region, RuntimeMemory, TensorRegion
 
 Value = Array | np.generic | int | float | bool | TensorRegion | RuntimeMemory
@@ -30,6 +31,7 @@ _HANDLERS: Handlers = {
     **STRUCTURE_HANDLERS,
     **TT_ACCESS_HANDLERS,
     **TT_COMPUTE_HANDLERS,
+    **TT_DESCRIPTOR_HANDLERS,
 }
 
 

@@ -10,6 +10,7 @@ from vkernels.ir.dialect import AccessOp, ScatterOp, StoreOp, arith, element_of,
 from ..common import unsupported
 from .addresses import PointerAccess
 from .builder import TtirBuilder
+from .descriptors import load_box, store_box
 from .state import TtirState
 from .tiles import element_bytes
 
@@ -60,6 +61,9 @@ def _extremum(build: TtirBuilder, kind: str, pointers: SSAValue, value: SSAValue
 
 
 def lower_load(state: TtirState, operation: AccessOp) -> None:
+    if operation.described is not None:
+        load_box(state, operation)
+        return
     access = PointerAccess(state, operation)
     mask = access.mask()
     if access.memory.is_scratchpad:
@@ -86,6 +90,9 @@ def _load_scratchpad(build: TtirBuilder, access: PointerAccess, mask: SSAValue |
 def lower_store(state: TtirState, operation: StoreOp | ScatterOp) -> None:
     if operation.atomic is not None:
         lower_atomic(state, operation)
+        return
+    if isinstance(operation, StoreOp) and operation.described is not None:
+        store_box(state, operation)
         return
     access = PointerAccess(state, operation)
     build, value, mask = state.build, state.value(operation.tile), access.mask()

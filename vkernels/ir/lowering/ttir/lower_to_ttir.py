@@ -16,6 +16,7 @@ from ..common import SWAP_ALIGNMENT, Handler, buffer_sizes, ignore, launches_of,
 from .accesses import lower_load, lower_store
 from .builder import Number, TtirBuilder
 from .control import lower_for, lower_if, lower_while
+from .descriptors import make_descriptors
 from .dots import lower_dot
 from .elementwise import TTIR_CASTS, TTIR_ELEMENTWISE
 from .fuse_multiply_add import fuse_multiply_add
@@ -58,6 +59,8 @@ class _Launch:
         self.build.location = self.mapped.location
         self.signature.declare(self.state)
         self._top_level()
+        self.build.location = self.launch.location
+        make_descriptors(self.state, self.launch)
         self.build.location = self.launch.location
         program: SSAValue = self.build.pure(tt.ProgramIdOp())
         swap_size = self._swap(program) if self.has_swap else None

@@ -10,6 +10,7 @@ from ...pin import Pin
 from ..space import PlanSearchSpace, StructuralChoices
 from .copies import COPIES
 from .decision import Alternatives
+from .descriptors import DESCRIPTORS
 from .guards import GUARDS
 from .homes import HOMES, all_in_memory
 from .lanes import LANES, MAX_LANE_AXES
@@ -25,7 +26,7 @@ from .swizzle import SWIZZLE
 
 DECISIONS = (
     TILES, CHUNKS, HOMES, COPIES, ORDER, LANES, SPLITS, ONLINE, GUARDS, PACKS, STREAMS, SWIZZLE, PRIVATE_COPIES,
-    LAUNCHES, WARPS, STAGES, RESIDENT_PROGRAMS,
+    DESCRIPTORS, LAUNCHES, WARPS, STAGES, RESIDENT_PROGRAMS,
 )  # fmt: skip
 DECISION_OF = {decision.field: decision for decision in DECISIONS}
 NEVER_SPLIT = {

@@ -21,6 +21,7 @@ from ...dialect import (
     sizes_of,
     tile_type,
 )
+from .descriptors import is_described
 from .frames import LoopFrame, below, both, broadcast, broadcast_mask, joined
 from .homes import first_indices, load_home
 from .mapping_state import MappingState
@@ -96,6 +97,8 @@ def emit_access(state: MappingState, frame: LoopFrame, op: AccessOp) -> None:
     if isinstance(op, StoreOp) and op.atomic is None and is_streamed:
         properties["streaming"] = UnitAttr()
     in_scratchpad = private and op.base not in state.lasting
+    if state.plan.descriptors and mask is None and is_described(state, op, bounds):
+        properties["described"] = UnitAttr()
     if isinstance(op, StoreOp | ScatterOp) and op.atomic is not None and (in_scratchpad or op.base in state.exclusive):
         properties["exclusive"] = UnitAttr()
     made = type(op).create(

@@ -8,6 +8,7 @@ from ...dialect import AccessOp, ReductionOp, ScratchType
 from ...errors import PlanError
 from ...locations import place_of
 from .cut_launches import check_cuts
+from .descriptors import check_descriptors
 from .guards import check_guards
 from .packs import check_packs
 from .planned_kernel import PlannedKernel
@@ -21,8 +22,10 @@ def check_plan(planned: PlannedKernel) -> None:
 
     `plan_kernel` has checked what scheduling needs.
     """
-    checks = check_packs, check_split, check_cuts, check_swizzle, check_private_copies, check_guards, _check_operations
-    for check in checks:
+    for check in (
+        check_packs, check_split, check_cuts, check_swizzle, check_private_copies, check_guards, check_descriptors,
+        _check_operations,
+    ):  # fmt: skip
         check(planned)
 
 

@@ -23,7 +23,7 @@ from ...dialect import (
     sizes_of,
     tile_type,
 )
-from ...dialect.access import Index
+from ...dialect.access_parts import Index
 from ...dialect.combining import combining, neutral
 from .frames import LoopFrame, filled
 from .launches import add_launch

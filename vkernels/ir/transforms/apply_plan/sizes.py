@@ -48,11 +48,12 @@ def _size_arithmetic(planned: PlannedKernel) -> Iterator[Operation]:
 
 
 def _emit_guarded_sizes(state: MappingState) -> None:
-    """The sizes that guards compare with, unless facts give them or the kernel names them."""
+    """The sizes that guards compare with and that descriptors have, unless facts give them or the kernel names them."""
     named = {op.size.data for op in state.kernel.body.block.ops if isinstance(op, SizeOp)} | set(state.facts.sizes)
     for op in state.kernel.walk():
         if isinstance(op, AccessOp) and isinstance(op.base.type, TensorArgumentType):
-            for dimension in op.guarded_dimensions:
+            described = op.base.name_hint in state.plan.descriptors
+            for dimension in range(len(op.index)) if described else op.guarded_dimensions:
                 size = op.base.type.shape[dimension]
                 if isinstance(size, str) and size not in named:
                     named.add(size)
