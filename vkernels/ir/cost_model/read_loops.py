@@ -43,6 +43,7 @@ from ..plan import Home, Plan
 from .dot_step import dot_step
 from .index_sums import index_sums
 from .item_widths import ItemWidths, bytes_of, widths_of
+from .live_tiles import alive, carried_by, highest, most_alive, reduced_tile
 from .loops import MOST_ALIGNED, Axes, LiveTile, Loop, LoopAccess, LoopStep
 from .operation_weights import weight_of
 from .read_accesses import apart_along, is_found, near_along, range_axes, run_along, spread_along
@@ -154,7 +155,7 @@ class _Reader:
         ]
         steps += [*self._steps_of(dot), _home_step(dot.result, home, writes=True)]
         inner = tuple(axis for axis in self.analysis.axes if axis in self._chunks(dot.result))
-        live = (*map(_alive, operands_along(dot)), _carried(dot))
+        live = (*map(alive, operands_along(dot)), carried_by(dot))
         widths = self._widths(dot)
         return Loop(
             phase, (*axes, *inner), ranges, tuple(steps), (), live, widths.operand_bytes or 4, visits=visits,
@@ -200,7 +201,7 @@ class _Reader:
         steps += [step for group in online for step in _online_steps(group)]
         steps += [LoopStep(axes, TEST_OPERATIONS) for visit in visits if visit.is_tested]
         if steps:
-            reduced = tuple(_reduced(op) for op in reductions)
+            reduced = tuple(reduced_tile(op) for op in reductions)
             widths = [self._widths(op) for op in own]
             mostly_wide = 2 * sum(each.wide for each in widths) > sum(each.tiles for each in widths)
             yield Loop(
@@ -208,7 +209,7 @@ class _Reader:
                 min((each.operand_bytes for each in widths if each.operand_bytes), default=4),
                 8 if mostly_wide else 4, any(each.in_float64 for each in widths),
                 visits,
-                tuple(_carried(total) for total in reductions if online and isinstance(total, DotOp)),
+                tuple(carried_by(total) for total in reductions if online and isinstance(total, DotOp)),
                 numbers=numbers,
                 tensor_dtype=next((each.tensor_dtype for each in widths if each.operand_bytes), ""),
             )  # fmt: skip
@@ -315,44 +316,9 @@ class _Reader:
         key = tuple(items), tuple(reductions)
         if key not in self.known.live:
             maxima = {group.maximum for group in online}
-            carried = [_highest(op) if op in maxima else _carried(op) for op in reductions]
-            self.known.live[key] = (*carried, *self._most_alive(items, reductions))
+            carried = [highest(op) if op in maxima else carried_by(op) for op in reductions]
+            self.known.live[key] = (*carried, *most_alive(self.analysis, items, reductions))
         return self.known.live[key]
-
-    def _most_alive(self, items: Sequence[Operation], reductions: Sequence[Operation]) -> tuple[LiveTile, ...]:
-        last: dict[SSAValue, int] = {}
-        flat = [one for op in items for one in op.walk()]
-        for number, op in enumerate(flat):
-            for value in self.analysis.inputs(op):
-                last[self.analysis.source(value)] = number
-        worst: list[SSAValue] = []
-        alive: list[SSAValue] = []
-        most = 0
-        for number, op in enumerate(flat):
-            if op not in reductions and op.name not in ("vk.broadcast", "arith.constant"):
-                alive += [result for result in op.results if isinstance(result.type, TensorType)]
-            axes = sum(len(axes_of(value)) for value in alive)
-            if axes >= most:
-                worst, most = alive, axes
-            alive = [value for value in alive if last.get(value, -1) > number]
-        return tuple(map(_alive, worst))
-
-
-def _carried(reduction: Operation) -> LiveTile:
-    """The partial results of a reduction."""
-    axes, _, width = _reduced(reduction)
-    return LiveTile(axes, width, False)
-
-
-def _highest(maximum: Operation) -> LiveTile:
-    """The maximum so far that a loop carries which goes online."""
-    axes, along, width = _reduced(maximum)
-    return LiveTile(tuple(axis for axis in axes if axis != along), width, False)
-
-
-def _alive(value: SSAValue) -> LiveTile:
-    into_dot = any(isinstance(use.operation, DotOp) and use.index < 2 for use in value.uses)
-    return LiveTile(axes_of(value), bytes_of(value.type), into_dot)
 
 
 def _work_axes(op: Operation) -> Axes | None:
@@ -361,12 +327,6 @@ def _work_axes(op: Operation) -> Axes | None:
         return axes_of(op.operands[0])
     tiles = [value for value in op.results if isinstance(value.type, TensorType)]
     return axes_of(tiles[0]) if tiles else None
-
-
-def _reduced(op: Operation) -> tuple[Axes, str, int]:
-    if isinstance(op, DotOp):
-        return axes_of(op.results[0]), op.axis.data, bytes_of(op.results[0].type)
-    return axes_of(op.operands[0]), op.axis.data, bytes_of(op.operands[0].type)  # type: ignore[attr-defined]
 
 
 def _online_steps(group: Online) -> Iterator[LoopStep]:

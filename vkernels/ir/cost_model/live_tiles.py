@@ -1,0 +1,105 @@
+"""Which tiles are alive at the worst point of a CPU's loop.
+
+In a range, which a program repeats, elementwise work on what the range carries is done register by register: the next
+value takes the registers of the one before, and what is loaded and computed for it alone takes one at a time; a load is
+often the operand of an instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from ..analysis.kernel_analysis import KernelAnalysis
+from ..dialect import AccessOp, DotOp, RangeOp, ReductionOp, ScanOp, YieldOp, axes_of
+from .item_widths import bytes_of
+from .loops import Axes, LiveTile
+
+_NOTHING = ("vk.broadcast", "arith.constant")
+"""Operations that are repeated where they are used, or share their operand's registers."""
+_WHOLE = (AccessOp, DotOp, ReductionOp, ScanOp, YieldOp, scf.YieldOp)
+"""Operations that are not done register by register, or have no result."""
+
+
+def most_alive(
+    analysis: KernelAnalysis, items: Sequence[Operation], reductions: Sequence[Operation]
+) -> tuple[LiveTile, ...]:
+    """The tiles alive at the worst point of a loop over these items, as if all axes had the same number of elements."""
+    flat = [one for op in items for one in op.walk()]
+    last: dict[SSAValue, int] = {}
+    for number, op in enumerate(flat):
+        for value in analysis.inputs(op):
+            last[analysis.source(value)] = number
+    worst: list[SSAValue] = []
+    here: list[SSAValue] = []
+    most = 0
+    for number, op in enumerate(flat):
+        if op not in reductions and op.name not in _NOTHING and not _is_next(op):
+            here += [result for result in op.results if isinstance(result.type, TensorType)]
+        axes = sum(len(_held_axes(value)) for value in here)
+        if axes >= most:
+            worst, most = here, axes
+        here = [value for value in here if last.get(value, -1) > number]
+    return tuple(map(alive, worst))
+
+
+def _is_next(op: Operation) -> bool:
+    """Whether an operation gives the next value of what a range carries, in the registers of the one before."""
+    carried = [value for value in op.operands if _is_carried(value) and value.has_one_use()]
+    if not carried or op.regions or isinstance(op, _WHOLE) or not op.results[0].has_one_use():
+        return False
+    return isinstance(_user(op.results[0]), YieldOp | scf.YieldOp)
+
+
+def _is_carried(value: SSAValue) -> bool:
+    return isinstance(value, BlockArgument) and isinstance(value.block.parent_op(), RangeOp)
+
+
+def _user(value: SSAValue) -> Operation:
+    use: Operation = next(iter(value.uses)).operation
+    return use
+
+
+def _held_axes(value: SSAValue) -> Axes:
+    """The axes of the registers that hold a value: none where it is there for one register of what a range carries."""
+    return () if _leads_to_next(value) else axes_of(value)
+
+
+def _leads_to_next(value: SSAValue) -> bool:
+    """Whether a value is only used, register by register, for the next value of what a range carries."""
+    if not value.has_one_use() or not isinstance(value.owner, Operation):
+        return False
+    user = _user(value)
+    if user.parent is not value.owner.parent or user.regions or isinstance(user, _WHOLE):
+        return False
+    if axes_of(user.results[0]) != axes_of(value):
+        return False
+    return _is_next(user) or _leads_to_next(user.results[0])
+
+
+def alive(value: SSAValue) -> LiveTile:
+    """A value as a tile that is alive."""
+    into_dot = any(isinstance(use.operation, DotOp) and use.index < 2 for use in value.uses)
+    return LiveTile(_held_axes(value), bytes_of(value.type), into_dot)
+
+
+def carried_by(reduction: Operation) -> LiveTile:
+    """The partial results of a reduction."""
+    axes, _, width = reduced_tile(reduction)
+    return LiveTile(axes, width, False)
+
+
+def highest(maximum: Operation) -> LiveTile:
+    """The maximum so far that a loop carries which goes online."""
+    axes, along, width = reduced_tile(maximum)
+    return LiveTile(tuple(axis for axis in axes if axis != along), width, False)
+
+
+def reduced_tile(op: Operation) -> tuple[Axes, str, int]:
+    """The axes of a reduction's partial results, the axis that it reduces along, and bytes of an element."""
+    if isinstance(op, DotOp):
+        return axes_of(op.results[0]), op.axis.data, bytes_of(op.results[0].type)
+    return axes_of(op.operands[0]), op.axis.data, bytes_of(op.operands[0].type)  # type: ignore[attr-defined]
