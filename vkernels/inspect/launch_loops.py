@@ -8,7 +8,7 @@ from typing import Any
 
 from vkernels.compiler.binaries.instructions import Kind
 from vkernels.compiler.binaries.loop_use import LoopUse
-from vkernels.compiler.binaries.match_loops import trips_of
+from vkernels.compiler.binaries.match_loops import copied_bytes, trips_of
 from vkernels.compiler.binaries.read_code import KernelCode
 from vkernels.compiler.binaries.source_loops import read_source
 from vkernels.compiler.binaries.static_bound import LATENCY, TENSOR, LaunchWork, StaticBound, loop_cycles, static_bound
@@ -95,6 +95,7 @@ def launch_loops(
     where the text has lost them.
     """
     trips: list[float | None] = [None] * len(code.regions)
+    copied = [0.0] * len(code.regions)
     work = None
     if grid is not None:
         programs = 1
@@ -111,16 +112,16 @@ def launch_loops(
                 named = zip(source.parameters, parameters, strict=False)
                 given = {here: given[name] for here, name in named if name in given}
             runs = source.trips(given, grid, unknown_length)
-            trips = trips_of(code, source, runs)
+            trips, copied = trips_of(code, source, runs), copied_bytes(code, source)
             loops = zip(source.loops, runs, strict=True)
             moved = sum((often or 0) * (loop.read_bytes + loop.written_bytes) for loop, often in loops)
         work = LaunchWork(programs, resident, moved * programs)
     reports = tuple(
-        LoopReport(region, often, loop_cycles(region, code, limits), resident)
-        for region, often in zip(code.regions, trips, strict=True)
+        LoopReport(region, often, loop_cycles(region, code, limits, moved), resident)
+        for region, often, moved in zip(code.regions, trips, copied, strict=True)
         if region.parent is not None and region.is_innermost and often != 0
     )
-    return LaunchLoops(reports, None if work is None else static_bound(code, trips, work, limits))
+    return LaunchLoops(reports, None if work is None else static_bound(code, trips, work, limits, copied))
 
 
 def loops_as_json(found: LaunchLoops) -> dict[str, Any]:

@@ -8,18 +8,22 @@ from pathlib import Path
 import pytest
 
 from tests.compiler.backends.texts import F32, I32, POINTERS, N, compiled, kernel, matmul
+from tests.ir.lowering.ttir import lowering
 from vkernels.compiler.artifact_cache import ArtifactCache
 from vkernels.compiler.backends.resources import read_resources
 from vkernels.compiler.backends.triton_adapter import Binary
 from vkernels.compiler.binaries.instructions import Kind
-from vkernels.compiler.binaries.match_loops import trips_of
+from vkernels.compiler.binaries.match_loops import copied_bytes, trips_of
 from vkernels.compiler.binaries.read_amdgcn import read_amdgcn
 from vkernels.compiler.binaries.read_code import KernelCode, read_binary, read_code
 from vkernels.compiler.binaries.read_sass import disassemble, read_sass
 from vkernels.compiler.binaries.source_loops import read_source
-from vkernels.compiler.binaries.static_bound import DEVICE_MEMORY, TENSOR, LaunchWork, loop_cycles, static_bound
+from vkernels.compiler.binaries.static_bound import DEVICE_MEMORY, MEMORY, TENSOR, LaunchWork, loop_cycles, static_bound
 from vkernels.ir.disk_cache import DiskCache
 from vkernels.ir.errors import FileError
+from vkernels.ir.facts import Facts
+from vkernels.ir.lowering.ttir import print_ttir
+from vkernels.ir.plan import Plan
 from vkernels.targets import known_targets, limits_of
 
 NVIDIA = ["sm_80", "sm_89", "sm_90", "sm_100", "sm_120"]
@@ -88,6 +92,28 @@ def test_a_loop_loads_as_often_as_its_text_says(architecture: str, loads: int) -
     assert total * code.warps * code.threads == pytest.approx(4 * N * loads * STEPS, rel=0.02)
     for region in code.innermost:
         assert region.wide_accesses == region.count(*kinds), "16 bytes at a time"
+
+
+@pytest.mark.parametrize("architecture", ["sm_90", "sm_100"])
+def test_boxes_are_copied_as_often_as_the_text_says(architecture: str) -> None:
+    """Warps share the parts of a box, pipelines begin with several, and the result is one more."""
+    names = ("a", "b", "out")
+    facts = Facts(
+        multiples={"M": 128, "N": 128, "K": 64}, strides=dict.fromkeys(names, (-1, 1)), aligned=names, distinct=True
+    )
+    plan = Plan({"i": 128, "j": 128}, {"k": 64}, order=("i", "j"), descriptors=names)
+    (launch,) = lowering.lowered(lowering.kernel("matmul"), plan, facts).launches
+    text = print_ttir(launch.module)
+    code, source = read_code(compiled(text, architecture, warps=8)), read_source(text)
+    runs = source.trips({"M": 128, "N": 128, "K": 64 * STEPS}, (1,))
+    copied = copied_bytes(code, source)
+    total = sum((often or 0) * each for often, each in zip(trips_of(code, source, runs), copied, strict=True))
+    assert total == pytest.approx(STEPS * 2 * 128 * 64 * 2 + 128 * 128 * 4, rel=0.01)
+    (loop,) = (n for n, region in enumerate(code.regions) if region.parent is not None and region.tensor)
+    assert copied[loop] == 2 * 128 * 64 * 2
+    limits = limits_of(DEVICE[architecture])
+    plain, beside = (loop_cycles(code.regions[loop], code, limits, each)[MEMORY] for each in (0, copied[loop]))
+    assert beside == pytest.approx(plain + copied[loop] / 128)
 
 
 @pytest.mark.sample(2)

@@ -43,7 +43,8 @@ class LoopUse:
     instructions; `unknown_tensor`: those whose shape is in no text. `wide_accesses`: of global memory, those of 16
     bytes a thread or more. `stalls`: cycles that a warp takes at least to issue it. `latency`: the same with waits for
     results (see `latency.py`). `waits`: instructions that wait for another's result. `lines`: instructions by the line
-    of the text that they were made from; `line_bytes`: of device memory a thread, by line.
+    of the text that they were made from; `line_bytes`: of device memory a thread, by line; `bulk_lines`: instructions
+    that start copies of boxes, by line.
     """
 
     first: int
@@ -62,6 +63,7 @@ class LoopUse:
     waits: int
     lines: Mapping[int, int] = field(repr=False)
     line_bytes: Mapping[int, int] = field(repr=False)
+    bulk_lines: Mapping[int, int] = field(default_factory=dict, repr=False)
 
     def count(self, *kinds: Kind) -> int:
         """Instructions of some kinds."""
@@ -73,6 +75,8 @@ class LoopUse:
         return self.count(Kind.SPILL_LOAD, Kind.SPILL_STORE)
 
 
+BOX_COPIES = ("UTMALDG", "UTMASTG", "UTMAREDG")
+"""Instructions that copy a box by a descriptor; beside them bulk copies are prefetches and the like."""
 GLOBAL = (Kind.GLOBAL_LOAD, Kind.GLOBAL_STORE, Kind.COPY)
 
 
@@ -95,6 +99,7 @@ def use_of(region: Region, architecture: str) -> LoopUse:
         dict(moved), _tensor(every), sum(each.kind is Kind.TENSOR and each.tensor is None for each in every),
         sum(each.kind in GLOBAL and each.bytes >= 16 for each in plain), stalls, latency,
         sum(_waits(each) for each in plain), dict(Counter(each.line for each in every if each.line)), dict(by_line),
+        dict(Counter(each.line for each in every if each.line and each.opcode.startswith(BOX_COPIES))),
     )  # fmt: skip
 
 

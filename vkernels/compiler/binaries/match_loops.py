@@ -37,6 +37,23 @@ def trips_of(code: KernelCode, source: Source, trips: Sequence[float | None]) ->
     return found
 
 
+def copied_bytes(code: KernelCode, source: Source) -> list[float]:
+    """Bytes that copies of boxes move to or from shared memory in one trip of each region of a program.
+
+    Instructions do not say how many: warps share the parts of a box. A region that has a line's instructions as often
+    as any has the box of that line once; pipelines begin with several.
+    """
+    least: dict[int, int] = {}
+    for region in code.regions:
+        for line, count in region.bulk_lines.items():
+            least[line] = min(count, least.get(line, count))
+
+    def moved(line: int, count: int) -> float:
+        return source.accesses.get(line, (0, 0))[1] * count / least[line]
+
+    return [sum(moved(*each) for each in region.bulk_lines.items()) for region in code.regions]
+
+
 def _peeled(number: int, code: KernelCode, source: Source, chosen: Sequence[int], work: _Work) -> float:
     """Trips of a loop of dots that the code around it does before or behind it, as pipelines begin and end there."""
     parent = code.regions[number].parent

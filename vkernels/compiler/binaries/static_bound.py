@@ -63,8 +63,9 @@ class StaticBound:
         return max(self.parts, key=lambda name: self.parts[name])
 
 
-def loop_cycles(region: LoopUse, code: KernelCode, limits: Limits) -> dict[str, float]:
-    """Cycles of one multiprocessor for a trip of one program, by unit; `latency`: of one warp."""
+def loop_cycles(region: LoopUse, code: KernelCode, limits: Limits, copied: float = 0.0) -> dict[str, float]:
+    """Cycles of one multiprocessor for a trip of one program, by unit; `latency`: of one warp. `copied`: bytes that
+    copies of boxes move to or from shared memory, which no thread's access shows (`copied_bytes`)."""
     pipes = pipes_of(code.architecture, limits)
     warps, threads = code.warps, code.threads
     found = {
@@ -74,7 +75,7 @@ def loop_cycles(region: LoopUse, code: KernelCode, limits: Limits) -> dict[str, 
             for each in region.tensor
             if (rate := tensor_rate(each.shape, code.architecture, limits))
         ),
-        MEMORY: _memory(region, code, pipes),
+        MEMORY: _memory(region, code, pipes) + copied / pipes.memory_bytes,
         LATENCY: float(region.latency),
     }
     for pipe in pipes.units:
@@ -92,11 +93,14 @@ def _memory(region: LoopUse, code: KernelCode, pipes: Pipes) -> float:
     return max(moved / pipes.memory_bytes, accesses) + operands / pipes.memory_bytes
 
 
-def static_bound(code: KernelCode, trips: Sequence[float | None], work: LaunchWork, limits: Limits) -> StaticBound:
-    """The bound for a launch. `trips`: of each region in one program; regions of unknown trips count once."""
+def static_bound(
+    code: KernelCode, trips: Sequence[float | None], work: LaunchWork, limits: Limits, copied: Sequence[float] = ()
+) -> StaticBound:
+    """The bound for a launch. `trips`: of each region in one program; regions of unknown trips count once. `copied`: as
+    in `loop_cycles`, of each region, if there are such copies."""
     cycles: dict[str, float] = {}
-    for region, often in zip(code.regions, trips, strict=True):
-        for name, one in loop_cycles(region, code, limits).items():
+    for region, often, moved in zip(code.regions, trips, copied or [0.0] * len(trips), strict=True):
+        for name, one in loop_cycles(region, code, limits, moved).items():
             cycles[name] = cycles.get(name, 0.0) + one * (1.0 if often is None else often)
     cores, resident = limits.multiprocessors, max(1, work.resident)
     most = -(-work.programs // cores)
