@@ -73,6 +73,7 @@ KINDS = {
     "library/test_arguments.py": "process",
     "memory": "compile",
     "runtime": "compile",
+    "runtime/coordinator": "process",
     "sparse_network": "compile",
     "test_project.py": "process",
     "torch": "compile",

@@ -15,7 +15,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 
 from vkernels.ir.errors import SetupError
@@ -24,6 +24,7 @@ from vkernels.targets.host_cpu import SHARE_SECONDS, WAKE_SECONDS
 from .memory_blocks import Block
 from .pool_call_ir import CODE_WORDS, IMPORTED
 from .pool_ir import POOL_WORDS, pool_ir
+from .pool_priority_ir import HIGH, LOW, NORMAL
 from .pool_wait_ir import FUTEX
 from .work_descriptor import WorkDescriptor
 
@@ -47,10 +48,14 @@ class Waiting:
 
 
 class Pool:
-    """Native threads; `run` may be called from any thread. The process has one, in `vkernels.runtime.threads`."""
+    """Native threads; `run` may be called from any thread. The process has one, in `vkernels.runtime.threads`.
 
-    def __init__(self, waiting: Waiting | None = None) -> None:
-        waiting = waiting or Waiting()
+    `priority`: of its helpers' work, as `pool_priority_ir` counts them. One of normal priority can be given others for
+    calls of high and low priority, with helpers of their own: see `separate`.
+    """
+
+    def __init__(self, waiting: Waiting | None = None, priority: int = NORMAL) -> None:
+        self._waiting = waiting = waiting or Waiting()
         self.least_seconds = waiting.share
         self._state = Block(8 * POOL_WORDS)
         self._address = self._state.address
@@ -58,7 +63,8 @@ class Pool:
         self._words = (ctypes.c_int64 * POOL_WORDS).from_address(self._address)
         for at, seconds in ((32, waiting.finish), (34, waiting.spin), (37, waiting.share), (38, waiting.wake)):
             self._words[at] = round(1e9 * seconds)
-        self._words[27] = os.getpid()
+        self._words[27], self._words[121] = os.getpid(), priority
+        self._others: dict[int, Pool] = {}
         self._code = _native_code()
         self._helpers: list[ctypes.c_void_p] = []
         self._lock = threading.Lock()
@@ -80,6 +86,22 @@ class Pool:
         with self._lock:
             while len(self._helpers) < threads - 1:
                 self._helpers.append(self._start())
+        for other in self._others.values():
+            if other.helpers:
+                other.reserve(max(threads, other.helpers + 1))
+
+    def separate(self, board: int) -> None:
+        """Give calls of high and low priority pools of their own, which share the board at this address."""
+        first = Pool(self._waiting, HIGH)
+        last = Pool(replace(self._waiting, spin=0.0, finish=0.0), LOW)
+        for pool in (first, last, self):
+            pool._words[122], pool._words[123] = first._address, last._address
+            pool._words[120] = board
+        self._others = {HIGH: first, LOW: last}
+
+    def reserve_for(self, priority: int, threads: int) -> None:
+        """Start helpers for calls of this priority; those of low priority have one for their caller too."""
+        self._others[priority].reserve(threads + (priority == LOW))
 
     def run(self, call: WorkDescriptor) -> None:
         """Run a call until it is complete. Other Python threads run meanwhile."""
@@ -105,6 +127,8 @@ class Pool:
 
     def stop(self) -> None:
         """End the helpers, after what they are doing; `run` still works, on the calling thread."""
+        for other in self._others.values():
+            other.stop()
         with self._lock:
             self._code.stop(self._address)
             for thread in self._helpers:
@@ -155,13 +179,14 @@ class _Code:
             library.import_symbol(name, ctypes.cast(getattr(process, name), ctypes.c_void_p).value)
         for name in IMPORTED:
             library.import_symbol(name, ctypes.addressof(ctypes.c_byte.in_dll(ctypes.pythonapi, name)))
-        for name in ("vk_run", "vk_call", "vk_helper", "vk_stop"):
+        for name in ("vk_run", "vk_call", "vk_helper", "vk_stop", "this_thread"):
             library.export_symbol(name)
         self.library = library.link(self.jit, "vk_pool")
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
 
         self.run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(self.library["vk_run"])
         self.stop = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.library["vk_stop"])
+        self.this_thread = ctypes.CFUNCTYPE(ctypes.c_int64)(self.library["this_thread"])
         self.helper = self.library["vk_helper"]
         self._method = _Method(b"run", self.library["vk_call"], METH_FASTCALL, None)
         self._new_function = ctypes.pythonapi["PyCFunction_NewEx"]  # not the shared one, whose types others may set
@@ -180,6 +205,12 @@ class _Code:
 @cache
 def _native_code() -> _Code:
     return _Code()
+
+
+def this_thread() -> int:
+    """What tells the calling thread from others while it lives."""
+    address: int = _native_code().this_thread()
+    return address
 
 
 def is_native() -> bool:

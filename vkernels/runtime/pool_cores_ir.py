@@ -34,6 +34,49 @@ end:
   ret void
 }
 
+; Run this helper when nothing else wants its core. A thread without privileges cannot take that back.
+define internal void @become_idle() {
+  %priority = alloca i64, align 8
+  store i64 0, ptr %priority
+  %_ = call i64 (i64, ...) @syscall(i64 SETPOLICY, i64 0, i64 5, ptr %priority)
+  ret void
+}
+
+; Whether the caller runs when nothing else wants its core, but helpers do not: they must not do its work. Asked when
+; another thread calls than the last time, else every 64th time.
+define internal i1 @is_idle_here(ptr %pool) {
+entry:
+  %self = call i64 @this_thread()
+  %asked_at = getelementptr i64, ptr %pool, i64 124
+  %turns_at = getelementptr i64, ptr %pool, i64 125
+  %answer_at = getelementptr i64, ptr %pool, i64 126
+  %asked = load i64, ptr %asked_at
+  %turns = load i64, ptr %turns_at
+  %next = add i64 %turns, 1
+  store i64 %next, ptr %turns_at
+  %same = icmp eq i64 %asked, %self
+  %phase = and i64 %turns, 63
+  %soon = icmp ne i64 %phase, 0
+  %known = and i1 %same, %soon
+  br i1 %known, label %recall, label %ask
+recall:
+  %answer = load i64, ptr %answer_at
+  %was = icmp ne i64 %answer, 0
+  ret i1 %was
+ask:
+  %process_at = getelementptr i64, ptr %pool, i64 27
+  %process = load i64, ptr %process_at
+  %main = call i64 (i64, ...) @syscall(i64 GETPOLICY, i64 %process)
+  %own = call i64 (i64, ...) @syscall(i64 GETPOLICY, i64 0)
+  %own_idle = icmp eq i64 %own, 5
+  %main_other = icmp ne i64 %main, 5
+  %is = and i1 %own_idle, %main_other
+  %word = zext i1 %is to i64
+  store i64 %self, ptr %asked_at
+  store i64 %word, ptr %answer_at
+  ret i1 %is
+}
+
 ; Let helpers run on every core that the caller may use but its own. A woken thread is often put on the core of the one
 ; that wakes it, and would wait there for milliseconds while other cores are idle. Only when the caller has moved.
 ; False where the caller may use no other core: a helper would only be in its way.
@@ -110,4 +153,4 @@ no:
 
 declare i64 @llvm.ctpop.i64(i64)
 """
-"""`@adopt_policy` and `@keep_off`."""
+"""`@adopt_policy`, `@become_idle`, `@is_idle_here` and `@keep_off`."""

@@ -18,6 +18,8 @@ The *pool* is what threads share between calls:
     0 generation: counts calls   1 helpers that the latest call wants   2 the call, 0 outside one
     8 helpers asleep, a bit each (see below)
     16 active: helpers that may be reading the call   17 the caller sleeps until `active` is 0
+    18, 19, 20, 21 only with low priority: the number of the last call that is done, of the latest, whether its caller
+    sleeps until it is done, and of the last one of which a helper has found no more to do
     24 busy: a call is running   25 nanoseconds of calls that sleeping helpers missed   26 when the last one began
     27 the process's id
     32 nanoseconds that a thread spins within a call before it sleeps   33 stop   34 the same of a helper that waits for
@@ -25,6 +27,8 @@ The *pool* is what threads share between calls:
     37 nanoseconds of the shortest call that is shared   38 of the shortest that wakes helpers
     39 cores left for helpers, as last counted
     40 thread ids of the first 64 helpers   104 a set of 1024 cores
+    120 the board of priorities, 0 without one   121 priority   122, 123 the pools of high and low priority
+    124 the thread that was asked for its class   125 turns since   126 whether it was idle
 
 Helper h sets bit min(h, 31) of `asleep` before it sleeps; who wakes it clears the bit. A wake-up names the bits of the
 helpers that the call wants, so that no other ones run.
@@ -38,10 +42,11 @@ from __future__ import annotations
 
 from .pool_call_ir import CALL
 from .pool_cores_ir import AFFINITY, KEEP_OFF, POLICY
+from .pool_priority_ir import LOW, PRIORITY
 from .pool_wait_ir import FUTEX, PAUSE, WAIT, YIELD
 from .pool_work_ir import WORK
 
-POOL_WORDS = 120
+POOL_WORDS = 128
 CALL_WORDS = 8
 LAUNCH_WORDS = 16
 PART_WORDS = 8
@@ -49,10 +54,10 @@ PART_WORDS = 8
 
 
 def pool_ir(machine: str) -> str:
-    """The LLVM IR of the pool for a machine that `FUTEX` names; exports `vk_run`, `vk_call`, `vk_helper` and
-    `vk_stop`."""
+    """The LLVM IR of the pool for a machine that `FUTEX` names; exports `vk_run`, `vk_call`, `vk_helper`,
+    `vk_stop` and `this_thread`."""
     declaration, call = PAUSE[machine]
-    text = (_DECLARED + WAIT + KEEP_OFF + WORK + _THREADS + CALL).replace("PAUSE_DECLARATION", declaration)
+    text = (_DECLARED + WAIT + KEEP_OFF + WORK + PRIORITY + _THREADS + CALL).replace("PAUSE_DECLARATION", declaration)
     text = text.replace("PAUSE", call)
     names = "GETAFFINITY", "SETAFFINITY", "GETTID", "GETPOLICY", "SETPOLICY"
     calls = zip(names, (*AFFINITY[machine], *POLICY[machine]), strict=True)
@@ -70,10 +75,10 @@ declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
 PAUSE_DECLARATION
 """
 
-_THREADS = r"""
+_THREADS = rf"""
 ; Whether a call that found helpers asleep is to wake them: it takes long enough, or it and those right before it do.
 ; Calls count together while they follow each other so closely that helpers, once awake, would not have gone to sleep.
-define internal i1 @worth_waking(ptr %pool, i64 %takes) {
+define internal i1 @worth_waking(ptr %pool, i64 %takes) {{
 entry:
   %least_at = getelementptr i64, ptr %pool, i64 38
   %least = load i64, ptr %least_at
@@ -101,10 +106,10 @@ no:
 yes:
   store i64 0, ptr %missed_at
   ret i1 true
-}
+}}
 
 ; Make a call ready to be shared: every thread has its part of every launch.
-define internal void @deal(ptr %call) {
+define internal void @deal(ptr %call) {{
 entry:
   %count = load i64, ptr %call
   %threads_at = getelementptr i64, ptr %call, i64 2
@@ -151,10 +156,29 @@ dealt:
   br label %launches
 end:
   ret void
-}
+}}
 
-; Run a call and return when it is complete: with helpers if that pays and no other call has them.
-define void @vk_run(ptr %pool, ptr %call) {
+; Run a call and return when it is complete.
+define void @vk_run(ptr %pool, ptr %call) {{
+entry:
+  %board_at = getelementptr i64, ptr %pool, i64 120
+  %board = load ptr, ptr %board_at
+  %none = icmp eq ptr %board, null
+  br i1 %none, label %plain, label %ask
+ask:
+  %users = load atomic i64, ptr %board acquire, align 8
+  %nobody = icmp eq i64 %users, 0
+  br i1 %nobody, label %plain, label %by_priority
+by_priority:
+  call void @run_by_priority(ptr %pool, ptr %board, ptr %call)
+  ret void
+plain:
+  call void @run_in(ptr %pool, ptr %call, ptr null)
+  ret void
+}}
+
+; Run a call: with helpers of this pool if that pays and no other call has them. %gate: the caller's, or null.
+define internal void @run_in(ptr %pool, ptr %call, ptr %gate) {{
 entry:
   %threads_at = getelementptr i64, ptr %call, i64 2
   %threads = load i64, ptr %threads_at
@@ -169,10 +193,13 @@ entry:
 ask:
   %busy = getelementptr i64, ptr %pool, i64 24
   %pair = cmpxchg ptr %busy, i64 0, i64 1 seq_cst seq_cst, align 8
-  %mine = extractvalue { i64, i1 } %pair, 1
+  %mine = extractvalue {{ i64, i1 }} %pair, 1
   br i1 %mine, label %cores, label %by_itself
 cores:
   %helpers = sub i64 %threads, 1
+  %is_idle = call i1 @is_idle_here(ptr %pool)
+  br i1 %is_idle, label %release, label %place
+place:
   %has_cores = call i1 @keep_off(ptr %pool)
   br i1 %has_cores, label %look, label %release
 look:
@@ -192,7 +219,7 @@ release:
   store atomic i64 0, ptr %busy seq_cst, align 8
   br label %by_itself
 by_itself:
-  call void @alone(ptr %call)
+  call void @alone(ptr %pool, ptr %call, ptr %gate)
   ret void
 
 open:
@@ -205,33 +232,61 @@ open:
   %_ = atomicrmw add ptr %pool, i64 1 seq_cst, align 8
   br i1 %rouses, label %see, label %share
 see:
-  ; Helpers that fell asleep just now count as well, for they no longer see the generation.
-  %now_asleep = load atomic i64, ptr %asleep_at seq_cst, align 8
-  %now_lie = and i64 %now_asleep, %bits
-  %somebody = icmp ne i64 %now_lie, 0
-  br i1 %somebody, label %rouse, label %share
-rouse:
-  %others = xor i64 %now_lie, -1
-  %__ = atomicrmw and ptr %asleep_at, i64 %others seq_cst, align 8
-  %named = trunc i64 %now_lie to i32
-  call void @wake(ptr %pool, i32 %named)
+  call void @rouse(ptr %pool, i64 %helpers)
   br label %share
 share:
   %own_at = getelementptr i64, ptr %call, i64 5
   %own = load ptr, ptr %own_at
-  call void @work(ptr %pool, ptr %call, ptr %own, i64 0)
+  call void @work(ptr %pool, ptr %call, ptr %own, i64 0, ptr %gate)
+  call void @end_call(ptr %pool)
+  store atomic i64 0, ptr %busy seq_cst, align 8
+  ret void
+}}
+
+; Wake those of the first helpers that sleep, also those that fell asleep just now: they no longer see the generation.
+define internal void @rouse(ptr %pool, i64 %helpers) {{
+entry:
+  %bits = call i64 @bits_of(i64 %helpers)
+  %asleep_at = getelementptr i64, ptr %pool, i64 8
+  %asleep = load atomic i64, ptr %asleep_at seq_cst, align 8
+  %lie = and i64 %asleep, %bits
+  %somebody = icmp ne i64 %lie, 0
+  br i1 %somebody, label %rouse, label %done
+rouse:
+  %others = xor i64 %lie, -1
+  %_ = atomicrmw and ptr %asleep_at, i64 %others seq_cst, align 8
+  %named = trunc i64 %lie to i32
+  call void @wake(ptr %pool, i32 %named)
+  br label %done
+done:
+  ret void
+}}
+
+; Take the call away from helpers, and wait until none reads it any more.
+define internal void @end_call(ptr %pool) {{
+  %current = getelementptr i64, ptr %pool, i64 2
   store atomic ptr null, ptr %current seq_cst, align 8
   %active = getelementptr i64, ptr %pool, i64 16
   %closing = getelementptr i64, ptr %pool, i64 17
   call void @await(ptr %pool, ptr %active, i64 0, ptr %closing)
-  store atomic i64 0, ptr %busy seq_cst, align 8
   ret void
-}
+}}
 
 ; The life of a helper: wait for a call, take part in it, wait again.
-define ptr @vk_helper(ptr %pool) {
+define ptr @vk_helper(ptr %pool) {{
 entry:
+  %gate_at = alloca [8 x i64], align 8
+  %priority_at = getelementptr i64, ptr %pool, i64 121
+  %priority = load i64, ptr %priority_at
+  %is_low = icmp eq i64 %priority, {LOW}
+  br i1 %is_low, label %idle, label %adopt
+idle:
+  call void @become_idle()
+  br label %enrol
+adopt:
   call void @adopt_policy(ptr %pool)
+  br label %enrol
+enrol:
   %begun_at = getelementptr i64, ptr %pool, i64 36
   %id = call i64 (i64, ...) @syscall(i64 GETTID)
   %number = atomicrmw add ptr %begun_at, i64 1 seq_cst, align 8
@@ -249,7 +304,10 @@ begin:
   %closing = getelementptr i64, ptr %pool, i64 17
   %current = getelementptr i64, ptr %pool, i64 2
   %stop_at = getelementptr i64, ptr %pool, i64 33
-  %thread = add i64 %number, 1
+  ; Callers of low priority do not work themselves: the first helper stands in for them.
+  %after = add i64 %number, 1
+  %thread = select i1 %is_low, i64 %number, i64 %after
+  %stands_in = icmp eq i64 %thread, 0
   %parts_before = mul i64 %thread, 8
   %part_word = add i64 %parts_before, 24
   br label %wait
@@ -269,6 +327,8 @@ enter:
   call void @llvm.prefetch.p0(ptr %part, i32 1, i32 3, i32 1)
   %_ = atomicrmw add ptr %active, i64 1 seq_cst, align 8
   %call = load atomic ptr, ptr %current seq_cst, align 8
+  %order_at = getelementptr i64, ptr %pool, i64 19
+  %order = load atomic i64, ptr %order_at seq_cst, align 8
   %none = icmp eq ptr %call, null
   br i1 %none, label %leave, label %join
 join:
@@ -281,14 +341,28 @@ help:
   %base = load ptr, ptr %base_at
   %bytes_at = getelementptr i64, ptr %call, i64 4
   %bytes = load i64, ptr %bytes_at
-  %offset = mul i64 %number, %bytes
-  %workspace = getelementptr i8, ptr %base, i64 %offset
-  call void @work(ptr %pool, ptr %call, ptr %workspace, i64 %thread)
+  %before_it = sub i64 %thread, 1
+  %offset = mul i64 %before_it, %bytes
+  %of_helper = getelementptr i8, ptr %base, i64 %offset
+  %callers_at = getelementptr i64, ptr %call, i64 5
+  %of_caller = load ptr, ptr %callers_at
+  %workspace = select i1 %stands_in, ptr %of_caller, ptr %of_helper
+  %gate = call ptr @gate_for(ptr %pool, i64 %thread, ptr %gate_at)
+  call void @work(ptr %pool, ptr %call, ptr %workspace, i64 %thread, ptr %gate)
+  br i1 %is_low, label %note, label %leave
+note:
+  %emptied_at = getelementptr i64, ptr %pool, i64 21
+  %__ = atomicrmw umax ptr %emptied_at, i64 %order seq_cst, align 8
   br label %leave
 leave:
   %before = atomicrmw sub ptr %active, i64 1 seq_cst, align 8
   %was_last = icmp eq i64 %before, 1
-  br i1 %was_last, label %farewell, label %wait
+  br i1 %was_last, label %last, label %wait
+last:
+  br i1 %is_low, label %serve, label %farewell
+serve:
+  call void @say_served(ptr %pool)
+  br label %farewell
 farewell:
   %sleeper = load atomic i64, ptr %closing seq_cst, align 8
   %somebody = icmp ne i64 %sleeper, 0
@@ -298,15 +372,15 @@ rouse:
   br label %wait
 end:
   ret ptr null
-}
+}}
 
 ; Tell every helper to end after what it is doing.
-define void @vk_stop(ptr %pool) {
+define void @vk_stop(ptr %pool) {{
   %stop_at = getelementptr i64, ptr %pool, i64 33
   store atomic i64 1, ptr %stop_at seq_cst, align 8
   %_ = atomicrmw add ptr %pool, i64 1 seq_cst, align 8
   call void @wake(ptr %pool, i32 -1)
   ret void
-}
+}}
 """
 """`@vk_run`, `@vk_helper` and `@vk_stop`."""

@@ -22,9 +22,11 @@ define internal ptr @part_of(ptr %launch, i64 %thread) {
 }
 
 ; Take units of one thread's part and run them until none is left; returns how many programs that were. A turn takes
-; half of what is left: the thread itself at the front, another one at the back.
-define internal i64 @take(ptr %call, ptr %launch, ptr %workspace, i64 %thread, i1 %own) {
+; half of what is left: the thread itself at the front, another one at the back. With a gate, less, and after calls of
+; higher priority.
+define internal i64 @take(ptr %call, ptr %launch, ptr %workspace, i64 %thread, i1 %own, ptr %gate) {
 entry:
+  %gated = icmp ne ptr %gate, null
   %arguments_at = getelementptr i64, ptr %call, i64 1
   %arguments = load ptr, ptr %arguments_at
   %function = load ptr, ptr %launch
@@ -36,15 +38,22 @@ entry:
   %first = load atomic i64, ptr %part seq_cst, align 8
   br label %turn
 turn:
-  %word = phi i64 [ %first, %entry ], [ %other, %try ], [ %following, %run ]
-  %done = phi i64 [ 0, %entry ], [ %done, %try ], [ %done_now, %run ]
+  %word = phi i64 [ %first, %entry ], [ %other, %try ], [ %following, %on ]
+  %done = phi i64 [ 0, %entry ], [ %done, %try ], [ %done_now, %on ]
   %begin = and i64 %word, 4294967295
   %end = lshr i64 %word, 32
   %any = icmp ult i64 %begin, %end
-  br i1 %any, label %try, label %empty
+  br i1 %any, label %some, label %empty
+some:
+  br i1 %gated, label %pass, label %try
+pass:
+  %allowed = call i64 @pass_gate(ptr %gate)
+  br label %try
 try:
+  %most = phi i64 [ 2147483648, %some ], [ %allowed, %pass ]
   %left = sub i64 %end, %begin
-  %share = lshr i64 %left, 1
+  %half = lshr i64 %left, 1
+  %share = call i64 @llvm.umin.i64(i64 %half, i64 %most)
   %size = call i64 @llvm.umax.i64(i64 %share, i64 1)
   %front = add i64 %begin, %size
   %back = sub i64 %end, %size
@@ -65,6 +74,11 @@ run:
   call void %function(ptr %arguments, i64 %first_program, i64 %last_program, ptr %workspace)
   %number = sub i64 %last_program, %first_program
   %done_now = add i64 %done, %number
+  br i1 %gated, label %time, label %on
+time:
+  call void @time_turn(ptr %gate)
+  br label %on
+on:
   %following = load atomic i64, ptr %part seq_cst, align 8
   br label %turn
 empty:
@@ -75,11 +89,11 @@ declare i64 @llvm.umax.i64(i64, i64)
 declare i64 @llvm.umin.i64(i64, i64)
 
 ; Take what is left of one's own part of a launch, then of the parts of the threads after it.
-define internal i64 @take_all(ptr %call, ptr %launch, ptr %workspace, i64 %thread) {
+define internal i64 @take_all(ptr %call, ptr %launch, ptr %workspace, i64 %thread, ptr %gate) {
 entry:
   %threads_at = getelementptr i64, ptr %call, i64 2
   %threads = load i64, ptr %threads_at
-  %mine = call i64 @take(ptr %call, ptr %launch, ptr %workspace, i64 %thread, i1 true)
+  %mine = call i64 @take(ptr %call, ptr %launch, ptr %workspace, i64 %thread, i1 true, ptr %gate)
   br label %loop
 loop:
   %done = phi i64 [ %mine, %entry ], [ %done_now, %steal ]
@@ -90,7 +104,7 @@ loop:
   %all = icmp eq i64 %victim, %thread
   br i1 %all, label %end, label %steal
 steal:
-  %more = call i64 @take(ptr %call, ptr %launch, ptr %workspace, i64 %victim, i1 false)
+  %more = call i64 @take(ptr %call, ptr %launch, ptr %workspace, i64 %victim, i1 false, ptr %gate)
   %done_now = add i64 %done, %more
   br label %loop
 end:
@@ -98,7 +112,7 @@ end:
 }
 
 ; Take part in every launch of a call. Each begins when the one before is done; nobody waits here for the last one.
-define internal void @work(ptr %pool, ptr %call, ptr %workspace, i64 %thread) {
+define internal void @work(ptr %pool, ptr %call, ptr %workspace, i64 %thread, ptr %gate) {
 entry:
   %count = load i64, ptr %call
   %last = sub i64 %count, 1
@@ -109,7 +123,7 @@ loop:
   br i1 %more, label %launch, label %end
 launch:
   %this = call ptr @launch_of(ptr %call, i64 %l)
-  %mine = call i64 @take_all(ptr %call, ptr %this, ptr %workspace, i64 %thread)
+  %mine = call i64 @take_all(ptr %call, ptr %this, ptr %workspace, i64 %thread, ptr %gate)
   %is_last = icmp eq i64 %l, %last
   br i1 %is_last, label %end, label %report
 report:
@@ -141,9 +155,18 @@ end:
   ret void
 }
 
-; Run every launch of a call on this thread alone.
-define internal void @alone(ptr %call) {
+; Run every launch of a call on this thread alone: at once, or with a gate in turns.
+define internal void @alone(ptr %pool, ptr %call, ptr %gate) {
 entry:
+  %gated = icmp ne ptr %gate, null
+  br i1 %gated, label %in_turns, label %at_once
+in_turns:
+  call void @deal(ptr %call)
+  %own_at = getelementptr i64, ptr %call, i64 5
+  %own = load ptr, ptr %own_at
+  call void @work(ptr %pool, ptr %call, ptr %own, i64 0, ptr %gate)
+  ret void
+at_once:
   %count = load i64, ptr %call
   %arguments_at = getelementptr i64, ptr %call, i64 1
   %arguments = load ptr, ptr %arguments_at
@@ -151,7 +174,7 @@ entry:
   %workspace = load ptr, ptr %workspace_at
   br label %loop
 loop:
-  %l = phi i64 [ 0, %entry ], [ %l_next, %on ]
+  %l = phi i64 [ 0, %at_once ], [ %l_next, %on ]
   %more = icmp slt i64 %l, %count
   br i1 %more, label %launch, label %end
 launch:

@@ -31,6 +31,7 @@ _lock = fork_safe_lock()
 _pool: Pool | PythonPool | None = None
 _setting: _Setting | None = None
 _on_change: list[Callable[[], None]] = []
+_on_pool: list[Callable[[Pool | PythonPool], None]] = []
 
 
 def get_threads() -> int:
@@ -111,8 +112,20 @@ def the_pool() -> Pool | PythonPool:
         from .python_pool import PythonPool
 
         with _lock:
-            _pool = _pool or (Pool(_waiting()) if is_native() else PythonPool())
+            if _pool is None:
+                pool = Pool(_waiting()) if is_native() else PythonPool()
+                for prepare in _on_pool:
+                    prepare(pool)
+                _pool = pool
     return _pool
+
+
+def on_new_pool(prepare: Callable[[Pool | PythonPool], None]) -> None:
+    """Call `prepare` with the process's pool, now if it is there, and with the one that follows it after a fork."""
+    with _lock:
+        _on_pool.append(prepare)
+        if _pool is not None:
+            prepare(_pool)
 
 
 def _waiting() -> Waiting:

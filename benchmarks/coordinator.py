@@ -1,0 +1,171 @@
+"""Two tasks on one CPU: what calls of the first cost beside the second, and what the second gets done.
+
+    python benchmarks/coordinator.py [--cores 1|2] [--seconds 0.4] [--rounds 5] [--gap 1e-3] [--only softmax]
+                                     [--json FILE] [--markdown FILE]
+
+The *high* task calls a kernel, sleeps for a while (`gap`), and calls it again; the *low* one calls its kernel in a
+loop, in a thread of its own. In turns: the high task alone; beside the low one as the system shares (`default`); with
+the low task's thread under `SCHED_IDLE` (`idle class`); and with `vk.priority("high")` and `vk.priority("low")`
+(`ours`). Of the high task's calls p50 and p99 over those of the same turn alone; the low task's calls a second over
+those by default. Medians of the rounds, with their quartiles.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import torch
+import typer
+from common import Machine, Quartiles
+from rich.console import Console
+
+import vkernels as vk
+from vkernels import library
+
+console = Console(highlight=False)
+SETTINGS = ("alone", "default", "idle class", "ours")
+
+
+def softmax(rows: int, columns: int) -> Callable[[], object]:
+    x, out = torch.randn(rows, columns), torch.empty(rows, columns)
+    return lambda: library.softmax(x, out=out)
+
+
+def layer_norm(rows: int, columns: int) -> Callable[[], object]:
+    x, weight, bias = torch.randn(rows, columns), torch.randn(columns), torch.randn(columns)
+    return lambda: library.layer_norm(x, weight, bias)
+
+
+def matmul(size: int) -> Callable[[], object]:
+    a, b = torch.randn(size, size), torch.randn(size, size)
+    return lambda: library.matmul(a, b)
+
+
+HIGH = {
+    "layer_norm 64×1024": lambda: layer_norm(64, 1024),
+    "softmax 512×1024": lambda: softmax(512, 1024),
+    "matmul 256³": lambda: matmul(256),
+    "softmax 2048×4096": lambda: softmax(2048, 4096),
+}
+LOW = {
+    "layer_norm 64×1024": lambda: layer_norm(64, 1024),
+    "matmul 1024³": lambda: matmul(1024),
+    "softmax 4096×4096": lambda: softmax(4096, 4096),
+}
+"""Short ones and long ones, bound by arithmetic, by caches and by memory."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Seconds of the high task's calls, and calls a second of the low one."""
+
+    p50: float
+    p99: float
+    rate: float
+
+
+def low_task(call: Callable[[], object], setting: str, is_over: threading.Event, done: list[int]) -> None:
+    if setting == "idle class":
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    with vk.priority("low") if setting == "ours" else nullcontext():
+        while not is_over.is_set():
+            call()
+            done[0] += 1
+
+
+def turn(high: Callable[[], object], low: Callable[[], object], setting: str, seconds: float, gap: float) -> Turn:
+    is_over, done = threading.Event(), [0]
+    thread = threading.Thread(target=low_task, args=(low, setting, is_over, done))
+    if setting != "alone":
+        thread.start()
+        time.sleep(0.02)
+    begin, before, took = time.perf_counter(), done[0], list[float]()
+    with vk.priority("high") if setting == "ours" else nullcontext():
+        while time.perf_counter() - begin < seconds:
+            start = time.perf_counter()
+            high()
+            took.append(time.perf_counter() - start)
+            time.sleep(gap)
+    rate = (done[0] - before) / (time.perf_counter() - begin)
+    is_over.set()
+    if setting != "alone":
+        thread.join()
+    return Turn(float(np.quantile(took, 0.5)), float(np.quantile(took, 0.99)), rate)
+
+
+@dataclass(frozen=True)
+class Row:
+    """Of one pair and setting: p50 and p99 over alone, the low task's rate over that by default."""
+
+    high: str
+    low: str
+    setting: str
+    p50: Quartiles
+    p99: Quartiles
+    rate: Quartiles
+
+
+def measured(seconds: float, rounds: int, gap: float, only: str) -> Iterator[Row]:
+    for high_name, make_high in HIGH.items():
+        for low_name, make_low in LOW.items():
+            if only not in f"{high_name} {low_name}":
+                continue
+            high, low = make_high(), make_low()
+            for _ in range(30):
+                high()
+                low()
+            turns = [{s: turn(high, low, s, seconds, gap) for s in SETTINGS} for _ in range(rounds)]
+            for setting in SETTINGS[1:]:
+                yield Row(
+                    high_name, low_name, setting,
+                    Quartiles.of([each[setting].p50 / each["alone"].p50 for each in turns]),
+                    Quartiles.of([each[setting].p99 / each["alone"].p99 for each in turns]),
+                    Quartiles.of([each[setting].rate / each["default"].rate for each in turns]),
+                )  # fmt: skip
+
+
+def shown(value: Quartiles) -> str:
+    return f"{value.median:.2f} ({value.lower:.2f}–{value.upper:.2f})"
+
+
+def main(
+    cores: Annotated[int, typer.Option(help="cores that both tasks share")] = 1,
+    seconds: Annotated[float, typer.Option(help="of a turn")] = 0.4,
+    rounds: Annotated[int, typer.Option()] = 5,
+    gap: Annotated[float, typer.Option(help="seconds between calls of the high task")] = 1e-3,
+    only: Annotated[str, typer.Option(help="part of a pair's name")] = "",
+    json_file: Annotated[Path | None, typer.Option("--json")] = None,
+    markdown: Annotated[Path | None, typer.Option()] = None,
+) -> None:
+    os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:cores]))
+    vk.set_threads(cores)
+    torch.set_num_threads(cores)
+    lines = [
+        "| high | low | setting | high p50 / alone | high p99 / alone | low / default |",
+        "|---|---|---|---|---|---|",
+    ]
+    console.print(*lines, sep="\n")
+    rows = []
+    for row in measured(seconds, rounds, gap, only):
+        rows.append(row)
+        line = f"| {row.high} | {row.low} | {row.setting} | {shown(row.p50)} | {shown(row.p99)} | {shown(row.rate)} |"
+        lines.append(line)
+        console.print(line)
+    if json_file is not None:
+        machine = asdict(Machine.here(cores))
+        json_file.write_text(json.dumps({"machine": machine, "cores": cores, "rows": [asdict(row) for row in rows]}))
+    if markdown is not None:
+        markdown.write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,54 @@
+"""The memory in which threads tell the pools their priorities; `pool_priority_ir` describes it."""
+
+from __future__ import annotations
+
+import ctypes
+
+from vkernels.ir.errors import SetupError
+from vkernels.ir.fork_safe import fork_safe_lock
+
+from ..memory_blocks import Block
+from ..pool_priority_ir import BOARD_WORDS, ENTRIES, NORMAL
+
+OTHERS, CORES, USED, FIRST = 0, 3, 4, 32
+
+
+class Board:
+    """Priorities of threads, by `Pool.this_thread`. Native code reads it; only Python writes entries."""
+
+    def __init__(self, cores: int) -> None:
+        self._block = Block(8 * BOARD_WORDS)
+        self._words = (ctypes.c_int64 * BOARD_WORDS).from_address(self._block.address)
+        self._lock = fork_safe_lock()
+        self.clear(cores)
+
+    @property
+    def address(self) -> int:
+        """Where it is."""
+        return self._block.address
+
+    def clear(self, cores: int) -> None:
+        """Forget every thread and call, as after a fork."""
+        ctypes.memset(self._block.address, 0, 8 * BOARD_WORDS)
+        self._words[CORES] = cores
+
+    def put(self, thread: int, priority: int) -> None:
+        """Set the priority of a thread, which must be the calling one. Raises `SetupError` where too many have one."""
+        words = self._words
+        with self._lock:
+            places = range(FIRST, FIRST + 2 * words[USED], 2)
+            at = next((place for place in places if words[place] == thread), None)
+            if priority == NORMAL:
+                if at is not None:
+                    words[at] = 0
+                    words[OTHERS] -= 1
+                return
+            if at is not None:
+                words[at + 1] = priority
+                return
+            at = next((place for place in places if words[place] == 0), FIRST + 2 * words[USED])
+            if at >= FIRST + 2 * ENTRIES:
+                raise SetupError(f"more than {ENTRIES} threads with a priority other than normal at once")
+            words[at + 1], words[at] = priority, thread
+            words[USED] = max(words[USED], (at - FIRST) // 2 + 1)
+            words[OTHERS] += 1
