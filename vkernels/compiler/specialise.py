@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from vkernels.ir.analysis.axes import known_value
+from vkernels.ir.analysis.half_sums import sizes_of_half_sums
 from vkernels.ir.dialect import KernelOp, ScatterOp, ScratchOp, SizeOp, StoreOp, TileOp, WholeOp
 from vkernels.ir.errors import PlanError
 from vkernels.ir.facts import UNKNOWN, Facts
@@ -97,6 +98,9 @@ def facts_for(
             for step in (_step(axis, plan, sizes[size]), *([WIDE] if for_gpu else [])):
                 if step > 1 and sizes[size] % step == 0:
                     multiples[size] = lcm(multiples.get(size, 1), step)
+    for size in sizes_of_half_sums(kernel) if for_gpu else ():
+        if size not in size_class.most and sizes[size] % 2 == 0:
+            multiples[size] = lcm(multiples.get(size, 1), 2)
     exact = {size: sizes[size] for size in sorted(needed) if size not in size_class.most}
     capacities = {size: size_class.most[size] for size in sorted(needed) if size in size_class.most}
     multiples = {size: number for size, number in multiples.items() if size not in exact}

@@ -17,6 +17,7 @@ from typing import Any
 from vkernels.ir.errors import SetupError
 
 from .architectures import KNOWN_VERSIONS, known, refuse_unless_compiles, warp_size
+from .float_atomics import with_native_sums
 from .llvm_floats import respelled
 from .llvm_scratchpad import place_scratchpad, scratchpad_start
 
@@ -156,6 +157,8 @@ def _compiled(text: str, architecture: str, options: GpuOptions) -> Binary:
         module = stages.pop("ttgir")(stages.pop("ttir")(module, metadata), metadata)
         ttgir = module.str_nodebug()
         llvm_ir = stages.pop("llir")(module, metadata).replace(f'"{os.path.basename(path)}"', '"kernel.ttir"')
+    if not architecture.startswith("sm_"):
+        llvm_ir = with_native_sums(llvm_ir)
     shared = metadata["shared"] or 0
     if not options.scratch_bytes:
         if '"vk.' in llvm_ir:

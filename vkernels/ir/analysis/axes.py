@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.scf import ForOp
+from xdsl.ir import Block, Operation, SSAValue
 
 from ..dialect import KernelOp, SizeOp, TileOp, WholeOp, arith
 from ..errors import PlanError
@@ -171,7 +172,7 @@ def _is_natural(value: SSAValue, facts: Facts) -> bool:
 
 
 def is_multiple(value: SSAValue, number: int, facts: Facts) -> bool:
-    """Whether `number` is known to divide scalar i64 arithmetic on sizes."""
+    """Whether `number` is known to divide scalar i64 arithmetic on sizes, and on positions of loops by steps of its."""
     if number == 1:
         return True
     known = known_value(value, facts)
@@ -180,7 +181,15 @@ def is_multiple(value: SSAValue, number: int, facts: Facts) -> bool:
     op = value.owner
     if isinstance(op, SizeOp):
         return facts.divides(number, op.size.data)
-    if not isinstance(op, arith.AddiOp | arith.SubiOp | arith.MuliOp):
+    if isinstance(op, Block):
+        loop = op.parent_op()
+        if not isinstance(loop, ForOp) or value is not op.args[0]:
+            return False
+        return all(is_multiple(each, number, facts) for each in (loop.lb, loop.step))
+    if not isinstance(op, _KEEP_DIVISORS):
         return False
     divides = (is_multiple(operand, number, facts) for operand in op.operands)
     return any(divides) if isinstance(op, arith.MuliOp) else all(divides)
+
+
+_KEEP_DIVISORS = (arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.MinSIOp, arith.MaxSIOp)

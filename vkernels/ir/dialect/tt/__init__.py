@@ -26,7 +26,7 @@ from .compute import (
     TransOp,
 )
 from .descriptors import DescriptorLoadOp, DescriptorStoreOp, MakeTensorDescriptorOp, TensorDescriptorType
-from .memory import AddPtrOp, Atomic, AtomicOp, BitcastOp, LoadOp, ScratchpadOp, StoreOp
+from .memory import AddPtrOp, Atomic, AtomicOp, BitcastOp, LoadOp, PtrToIntOp, ScratchpadOp, StoreOp
 from .programs import BarrierOp, FuncOp, NumProgramsOp, ProgramIdOp, ReturnOp
 from .types import MOST_ELEMENTS, PointerType, element, shape, tensor, verify_tensor
 
@@ -34,13 +34,13 @@ __all__ = [
     "GPU", "MOST_ELEMENTS", "TT", "AddPtrOp", "Atomic", "AtomicOp", "BarrierOp", "BitcastOp", "BroadcastOp",
     "DescriptorLoadOp", "DescriptorStoreOp", "DotOp", "ExpandDimsOp", "FpToFpOp", "FuncOp", "LoadOp", "MakeRangeOp",
     "MakeTensorDescriptorOp", "NumProgramsOp", "PointerType", "PreciseDivOp", "PreciseSqrtOp", "ProgramIdOp",
-    "ReduceOp", "ReduceReturnOp", "ReshapeOp", "ReturnOp", "ScanOp", "ScanReturnOp", "ScratchpadOp", "SplatOp",
-    "StoreOp", "TensorDescriptorType", "TransOp", "element", "shape", "tensor", "verify_tensor",
+    "PtrToIntOp", "ReduceOp", "ReduceReturnOp", "ReshapeOp", "ReturnOp", "ScanOp", "ScanReturnOp", "ScratchpadOp",
+    "SplatOp", "StoreOp", "TensorDescriptorType", "TransOp", "element", "shape", "tensor", "verify_tensor",
 ]  # fmt: skip
 
 _OPERATIONS: list[type[Operation]] = [
     FuncOp, ReturnOp, ProgramIdOp, NumProgramsOp, MakeRangeOp, SplatOp, ExpandDimsOp, BroadcastOp, TransOp, ReshapeOp,
-    AddPtrOp, BitcastOp, LoadOp, StoreOp, AtomicOp, DotOp, ReduceOp, ReduceReturnOp, ScanOp, ScanReturnOp,
+    AddPtrOp, BitcastOp, PtrToIntOp, LoadOp, StoreOp, AtomicOp, DotOp, ReduceOp, ReduceReturnOp, ScanOp, ScanReturnOp,
     FpToFpOp, PreciseSqrtOp, PreciseDivOp, ScratchpadOp, MakeTensorDescriptorOp, DescriptorLoadOp, DescriptorStoreOp,
 ]  # fmt: skip
 TT = Dialect("tt", _OPERATIONS, [PointerType, TensorDescriptorType])

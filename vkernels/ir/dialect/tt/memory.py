@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     StringAttr,
     i32,
+    i64,
 )
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
@@ -47,6 +48,17 @@ class BitcastOp(PureTtOp):
 
     def __init__(self, value: SSAValue, result: Attribute):
         super().__init__(operands=[value], result_types=[result])
+
+
+@irdl_op_definition
+class PtrToIntOp(PureTtOp):
+    """The address that a pointer holds, i64."""
+
+    name = "tt.ptr_to_int"
+    src = operand_def()
+
+    def __init__(self, pointer: SSAValue):
+        super().__init__(operands=[pointer], result_types=[tensor(i64, shape(pointer.type))])
 
 
 @irdl_op_definition

@@ -75,6 +75,7 @@ TT_COMPUTE_HANDLERS: dict[type[Operation], Handler] = {
     tt.ReshapeOp: lambda _, op, value: np.reshape(value, tt.shape(op.result.type)),
     tt.AddPtrOp: _add_pointer,
     tt.BitcastOp: _bitcast,
+    tt.PtrToIntOp: lambda _, op, pointer: np.asarray(pointer),
     tt.FpToFpOp: elementwise(np.asarray),
     tt.DotOp: _dot,
     tt.PreciseSqrtOp: elementwise(np.sqrt),

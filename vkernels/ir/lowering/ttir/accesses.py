@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import AnyFloat, IntegerType, f16, i1, i32, i64
+from xdsl.dialects.builtin import AnyFloat, IntegerType, i1, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
 from vkernels.ir.dialect import AccessOp, ScatterOp, StoreOp, arith, element_of, tt
 
-from ..common import unsupported
+from ..common import is_half, unsupported
 from .addresses import PointerAccess
 from .builder import TtirBuilder
 from .descriptors import load_box, store_box
+from .half_sums import lower_half_sum
 from .state import TtirState
 from .tiles import element_bytes
 
@@ -27,8 +28,11 @@ def lower_atomic(state: TtirState, operation: StoreOp | ScatterOp) -> None:
     if access.memory.is_scratchpad:
         raise unsupported(operation, "atomics on the scratchpad have no form on a GPU; accumulate in a tensor")
     build, value, mask = state.build, state.value(operation.tile), access.mask()
+    if is_half(element) and kind == "add":
+        lower_half_sum(state, operation, access, value, mask)
+        return
     pointers = access.pointers()
-    if isinstance(element, AnyFloat) and kind == "add" and (element == f16 or element.bitwidth > 16):
+    if isinstance(element, AnyFloat) and kind == "add" and element.bitwidth > 16:
         build.add(tt.AtomicOp(tt.Atomic.FADD, pointers, value, mask))
     elif isinstance(element, AnyFloat) and kind != "add" and element.bitwidth > 16:
         _extremum(build, kind, pointers, value, mask)

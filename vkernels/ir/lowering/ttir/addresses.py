@@ -70,6 +70,23 @@ class PointerAccess:
                 pointers = build.pure(tt.AddPtrOp(pointers, offsets))
         return pointers
 
+    def elements(self, type_: Attribute) -> SSAValue:
+        """The places of all elements, counted in elements from the memory's first: i32, or i64 for far memory."""
+        build = self.build
+        total = build.splat(build.number(self._start(type_), type_), self.sizes)
+        for element in (i64, i32):
+            if (offsets := self._offsets(element)) is not None:
+                total = build.binary(arith.AddiOp, total, build.cast(offsets, type_))
+        return total
+
+    def positions(self, dimension: int) -> SSAValue:
+        """The index of all elements in one dimension, i64."""
+        place = self.dimensions[dimension]
+        axes = tuple(axis for axis in self.axes if axis in place.varies_along)
+        sizes = dict(zip(self.axes, self.sizes, strict=True))
+        index = self._index(place, axes, tuple(sizes[axis] for axis in axes))
+        return along(self.build, index, axes, self.axes, self.sizes)
+
     def byte_offsets(self, mask: SSAValue | None) -> SSAValue:
         """Byte offsets into the scratchpad, i32, one an element; the slot's where the mask is false."""
         build, size = self.build, element_bytes(self.memory.element)

@@ -12,7 +12,7 @@ from xdsl.traits import Pure
 
 from vkernels.ir.dialect import REDUCTIONS, BufferOp, LaunchOp, MappedOp, ScratchOp, SizeOp, arith, tt
 
-from ..common import SWAP_ALIGNMENT, Handler, buffer_sizes, ignore, launches_of, size_names, swap_of_a_call
+from ..common import SWAP_ALIGNMENT, Handler, buffer_sizes, ignore, launches_of, swap_of_a_call
 from .accesses import lower_load, lower_store
 from .builder import Number, TtirBuilder
 from .control import lower_for, lower_if, lower_while
@@ -21,7 +21,7 @@ from .dots import lower_dot
 from .elementwise import TTIR_CASTS, TTIR_ELEMENTWISE
 from .fuse_multiply_add import fuse_multiply_add
 from .lowered import LoweredTtir, TtirLaunch, host_arithmetic
-from .parameters import FunctionSignature, contiguous
+from .parameters import FunctionSignature, contiguous, sizes_read
 from .positions import lower_below, lower_broadcast, lower_constant, lower_position
 from .reductions import lower_reduction, lower_scan
 from .state import SLOT_BYTES, TtirState
@@ -42,7 +42,7 @@ def lower_to_ttir(mapped: MappedOp, resident_programs: int = 0) -> LoweredTtir:
         _Launch(mapped, launch, f"{prefix}_launch_{number}", resident_programs > 0).lower()
         for number, launch in enumerate(launches_of(mapped))
     )
-    return LoweredTtir(name, launches, size_names(mapped), len(host.buffers), host)
+    return LoweredTtir(name, launches, sizes_read(mapped), len(host.buffers), host)
 
 
 class _Launch:

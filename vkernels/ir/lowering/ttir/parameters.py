@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, BlockArgument, SSAValue
 
+from vkernels.ir.analysis.half_sums import sizes_of_half_sums
 from vkernels.ir.dialect import BufferOp, MappedOp, ScratchOp, TensorArgumentType, tt
 from vkernels.ir.facts import UNKNOWN, Facts
 
@@ -32,6 +33,11 @@ ALIGNMENT = 16
 """Bytes: what the address of aligned memory is a multiple of; elements: what an aligned tensor's strides are."""
 
 _TYPES: dict[str, Attribute] = {"i32": i32, "i64": i64, "f64": f64, "i1": i1}
+
+
+def sizes_read(mapped: MappedOp) -> tuple[str, ...]:
+    """The sizes that a mapped kernel's launches may read, in order."""
+    return tuple(dict.fromkeys((*size_names(mapped), *sizes_of_half_sums(mapped))))
 
 
 class FunctionSignature:
@@ -52,7 +58,7 @@ class FunctionSignature:
                 state.values[argument] = self._tensor(argument.type, name)
             else:
                 state.define(argument, self._scalar(argument, name))
-        for name in size_names(self.mapped):
+        for name in sizes_read(self.mapped):
             parameter = LaunchParameter(ParameterKind.SIZE, name, type="i64")
             self.sizes[name] = self._add(parameter, i64, self.facts.multiples.get(name, 1), name)
         self.sizes |= self.facts.sizes
@@ -81,7 +87,8 @@ class FunctionSignature:
                 continue
             parameter = LaunchParameter(ParameterKind.STRIDE, name, number, spelled)
             strides.append(self._add(parameter, _TYPES[spelled], divisor, f"{name}_stride_{number}"))
-        return PointerMemory(base, element, tuple(strides), (), is_far=name in self.facts.large)
+        is_far, is_aligned = name in self.facts.large, name in self.facts.aligned
+        return PointerMemory(base, element, tuple(strides), (), is_far=is_far, is_aligned=is_aligned)
 
     def _scalar(self, argument: BlockArgument, name: str) -> SSAValue:
         if not isinstance(argument.type, Float64Type) and argument.type not in (IntegerType(64), IntegerType(1)):

@@ -25,7 +25,8 @@ class PointerMemory:
 
     `base`: a pointer to its first element, or the byte offset, i32, of a scratchpad. `element`: as held in memory.
     `strides`: in elements. `sizes`: of each dimension; None where it is not known, which only matters if it is
-    guarded. `is_far`: an element may lie 2³¹ elements or more from the first.
+    guarded. `is_far`: an element may lie 2³¹ elements or more from the first. `is_aligned`: the base is a multiple of
+    16 bytes, and strides other than 0 and 1 of 16 elements.
     """
 
     base: SSAValue
@@ -34,6 +35,7 @@ class PointerMemory:
     sizes: tuple[Number | None, ...]
     is_scratchpad: bool = False
     is_far: bool = False
+    is_aligned: bool = False
 
 
 SLOT_BYTES = 16
