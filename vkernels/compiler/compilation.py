@@ -14,6 +14,7 @@ from vkernels.ir.facts import Facts
 from vkernels.ir.plan import Plan
 from vkernels.ir.plan_json import frozen
 from vkernels.ir.planning.resources import OutOfResources
+from vkernels.ir.tensor_formats import TensorFormats
 from vkernels.targets.host_cpu import cpu_limits
 
 from .arguments import Arguments, Same, check_native
@@ -211,7 +212,8 @@ class Compilation:
 
         built = self.variants.ir(self.request.kernel, self.request.arguments.signature, self.request.same)
         plan = self._possible(plan, built)
-        return self._specialised(plan, lambda facts: lower_for(built.module, plan, facts, self.request.keep_stages))
+        keep, formats = self.request.keep_stages, TensorFormats.of(self.request.target.limits)
+        return self._specialised(plan, lambda facts: lower_for(built.module, plan, facts, keep, formats))
 
     def assembly(self, plan: Plan) -> str:
         """The assembly of a plan for the target's processor, a CPU that is not this machine's."""
@@ -259,7 +261,7 @@ class Compilation:
         if target.on_gpu:
             from .compile_gpu import lower_for, with_binaries
 
-            lowering = lower_for(built.module, plan, facts, keep)
+            lowering = lower_for(built.module, plan, facts, keep, TensorFormats.of(target.limits))
             binaries = self.session.binaries.compile(lowering.jobs(target.architecture))
             code: Code = with_binaries(lowering, target.architecture, binaries, keep)
         else:

@@ -16,6 +16,7 @@ from vkernels.ir.limits import Limits
 from vkernels.ir.lowering.ttir import LoweredTtir, TtirLaunch, lower_to_ttir, print_ttir
 from vkernels.ir.plan import Plan
 from vkernels.ir.planning.resources import OutOfResources, misfit, spill
+from vkernels.ir.tensor_formats import NO_FORMATS, TensorFormats
 from vkernels.ir.text import print_module
 
 from .backends.resources import read_taken
@@ -85,8 +86,11 @@ class Lowering:
         )
 
 
-def lower_for(module: ModuleOp, plan: Plan, facts: Facts, keep: bool = False) -> Lowering:
-    """Lower the one kernel of a module, which is not changed, for any GPU. `keep` keeps the text of every stage.
+def lower_for(
+    module: ModuleOp, plan: Plan, facts: Facts, keep: bool = False, formats: TensorFormats = NO_FORMATS
+) -> Lowering:
+    """Lower the one kernel of a module, which is not changed, for any GPU whose tensor cores take these formats.
+    `keep` keeps the text of every stage.
 
     Raises `PlanError` for a plan that the kernel cannot have, also where it needs to know more sizes, and
     `UnsupportedError` for what has no form on a GPU.
@@ -98,7 +102,7 @@ def lower_for(module: ModuleOp, plan: Plan, facts: Facts, keep: bool = False) ->
     def keep_text(stage: str, reached: ModuleOp) -> None:
         texts[stage] = print_module(reached)
 
-    mapped = run_passes(gpu_pipeline(plan, facts), module, keep_text if keep else None)
+    mapped = run_passes(gpu_pipeline(plan, facts, formats), module, keep_text if keep else None)
     (kernel,) = (op for op in mapped.ops if isinstance(op, MappedOp))
     lowered = lower_to_ttir(kernel, plan.resident_programs)
     if keep:

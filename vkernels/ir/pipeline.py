@@ -17,6 +17,7 @@ from .analyses import phases_of
 from .dialect import KernelOp
 from .facts import Facts
 from .plan import Plan
+from .tensor_formats import NO_FORMATS, TensorFormats
 
 AS_WRITTEN = "as-written"
 """The stage before any pass."""
@@ -30,7 +31,7 @@ def cpu_pipeline(plan: Plan, facts: Facts, scales: bool = False, units: tuple[st
     its dot units."""
     from .transforms.apply_plan import ApplyPlan
     from .transforms.block_sums import BlockSums
-    from .transforms.expand_float8 import ExpandFloat8
+    from .transforms.expand_formats import ExpandFormats
     from .transforms.expand_math import ExpandMath
     from .transforms.fill_tails import FillTails
     from .transforms.split_phases import SplitPhases
@@ -42,16 +43,18 @@ def cpu_pipeline(plan: Plan, facts: Facts, scales: bool = False, units: tuple[st
         FillTails(),
         BlockSums(),
         VersionChunks(),
-        ExpandFloat8(),
+        ExpandFormats(),
         ExpandMath(scales),
     )
 
 
-def gpu_pipeline(plan: Plan, facts: Facts) -> tuple[ModulePass, ...]:
-    """The passes for a GPU, before `lower_to_ttir`."""
+def gpu_pipeline(plan: Plan, facts: Facts, formats: TensorFormats = NO_FORMATS) -> tuple[ModulePass, ...]:
+    """The passes for a GPU, before `lower_to_ttir`. `formats`: what its tensor cores take."""
     from .transforms.apply_plan import ApplyPlan
     from .transforms.block_sums import BlockSums
+    from .transforms.expand_formats import ExpandFormats
     from .transforms.expand_math import ExpandMath
+    from .transforms.form_scaled_dots import FormScaledDots
     from .transforms.insert_barriers import InsertBarriers
     from .transforms.load_ahead import LoadAhead
     from .transforms.split_phases import SplitPhases
@@ -59,9 +62,11 @@ def gpu_pipeline(plan: Plan, facts: Facts) -> tuple[ModulePass, ...]:
     return (
         SplitPhases(),
         ApplyPlan(plan, facts),
+        FormScaledDots(formats.scaled, formats.bfloat16),
         InsertBarriers(),
         BlockSums(gpu=True),
         LoadAhead(plan.stages - 1),
+        ExpandFormats(not formats.float8),
         ExpandMath(approximates=True),
     )
 
@@ -69,9 +74,10 @@ def gpu_pipeline(plan: Plan, facts: Facts) -> tuple[ModulePass, ...]:
 PASSES = {
     "apply-plan": "apply_plan:ApplyPlanOptions",
     "block-sums": "block_sums:BlockSums",
-    "expand-float8": "expand_float8:ExpandFloat8",
+    "expand-formats": "expand_formats:ExpandFormats",
     "expand-math": "expand_math:ExpandMath",
     "fill-tails": "fill_tails:FillTails",
+    "form-scaled-dots": "form_scaled_dots:FormScaledDots",
     "insert-barriers": "insert_barriers:InsertBarriers",
     "load-ahead": "load_ahead:LoadAhead",
     "lower-to-ttir": "lower_to_ttir:LowerToTtir",

@@ -37,6 +37,9 @@ class Ratios:
     tf32: float = 0
     float8: float = 0
     int8: float = 0
+    mxfp8: float = 0
+    mxfp4: float = 0
+    nvfp4: float = 0
 
 
 NVIDIA: Mapping[str, Ratios] = {
@@ -47,15 +50,16 @@ NVIDIA: Mapping[str, Ratios] = {
     "sm_87": Ratios(1 / 64, 1 / 2, tf32=1 / 2, int8=2),
     "sm_89": Ratios(1 / 64, 1 / 2, tf32=1 / 2, float8=2, int8=2),
     "sm_90": Ratios(1 / 2, 1 / 2, tf32=1 / 2, float8=2, int8=2),
-    "sm_100": Ratios(1 / 2, 1 / 2, tf32=1 / 2, float8=2, int8=2),
-    "sm_103": Ratios(1 / 64, 1 / 2, tf32=1 / 2, float8=2, int8=1 / 8),
+    "sm_100": Ratios(1 / 2, 1 / 2, tf32=1 / 2, float8=2, int8=2, mxfp8=2, mxfp4=4, nvfp4=4),
+    "sm_103": Ratios(1 / 64, 1 / 2, tf32=1 / 2, float8=2, int8=1 / 8, mxfp8=2, mxfp4=6, nvfp4=6),
+    "sm_120": Ratios(1 / 64, 1 / 2, tf32=1 / 2, float8=2, int8=2, mxfp8=2, mxfp4=8, nvfp4=8),
 }
 NVIDIA_LATER = Ratios(1 / 64, 1 / 2, tf32=1 / 2, float8=2, int8=2)
 
 AMD: Mapping[str, Ratios] = {
     "gfx90a": Ratios(1, 1 / 4, int8=1),
     "gfx942": Ratios(1 / 2, 1 / 4, tf32=1 / 2, float8=2, int8=2),
-    "gfx950": Ratios(1 / 2, 1 / 4, float8=2, int8=2),
+    "gfx950": Ratios(1 / 2, 1 / 4, float8=2, int8=2, mxfp8=2, mxfp4=4),
     "gfx10": Ratios(1 / 16, 1 / 4, bfloat16=0),
     "gfx11": Ratios(1 / 32, 1 / 4, int8=1),
     "gfx12": Ratios(1 / 64, 1 / 4, float8=2, int8=2),
@@ -89,6 +93,9 @@ def tensor_multiply_adds(target: Target) -> dict[str, float]:
         "bfloat16": float16 * ratios.bfloat16,
         "tf32": float16 * ratios.tf32,
         "float8": float16 * ratios.float8,
+        "mxfp8": float16 * ratios.mxfp8,
+        "mxfp4": float16 * ratios.mxfp4,
+        "nvfp4": float16 * ratios.nvfp4,
         "int8": max(float16, rates.float16_in_float16_tflops or 0) * ratios.int8,
     }
     return {dtype: rate * 1e12 / 2 for dtype, rate in found.items() if rate}

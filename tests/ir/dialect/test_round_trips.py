@@ -11,7 +11,7 @@ from xdsl.ir import Block, Region
 from vkernels.ir.dialect import VK, KernelOp, RangeOp, SizeOp, TensorArgumentType, YieldOp
 from vkernels.ir.text import parse_module, print_module
 
-FILES = [Path(__file__).with_name(f"{name}.mlir") for name in ("structure", "access", "compute", "words")]
+FILES = [Path(__file__).with_name(f"{name}.mlir") for name in ("structure", "access", "compute", "words", "scaled")]
 FORMS = [(generic, locations) for generic in (False, True) for locations in (False, True)]
 
 

@@ -25,6 +25,7 @@ from vkernels.ir.plan import Plan
 from vkernels.ir.plan_json import frozen
 from vkernels.ir.planning.choose_plan import Chosen
 from vkernels.ir.planning.resources import OutOfResources, Resource, Shortage
+from vkernels.ir.tensor_formats import TensorFormats
 from vkernels.runtime.bound_executable import bind_cpu
 
 from .cells import AUTHOR, CHOSEN, PLAIN, PlanSummary, describe_plan, units_under
@@ -135,7 +136,7 @@ class KernelPreparer:
 
     def _lowered(self, plan: Plan, limits: Limits) -> int:
         cores = 0 if limits.warp > 1 else limits.multiprocessors
-        key = (frozen(plan), cores, limits.processor)
+        key = (frozen(plan), cores, limits.processor, TensorFormats.of(limits))
         if key not in self._numbers:
             self._numbers[key] = self._lower(plan, limits)
         number = self._numbers[key]

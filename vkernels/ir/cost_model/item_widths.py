@@ -8,8 +8,10 @@ from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType
 from xdsl.ir import Attribute, Operation
 
 from ..analysis.needs.traffic import narrow, operand_bytes
+from ..analysis.scaled_operands import scaled_sides
 from ..dialect import DotOp, KernelOp, TensorArgumentType, element_of
 from ..limits import Limits
+from ..tensor_formats import SCALED_FORMATS
 
 EXACT_FLOAT8 = "exact float8"
 _TENSOR_DTYPES = {"f16": "float16", "bf16": "bfloat16", "f32": "tf32", "i8": "int8"}
@@ -42,6 +44,8 @@ def widths_of(item: Operation) -> ItemWidths:
 
 def tensor_dtype(op: DotOp) -> str:
     """What tensor cores take for a dot, as `tensor_rate` knows it; empty where they take none such."""
+    if (sides := scaled_sides(op)) is not None:
+        return sides[0].format
     text, is_exact = str(element_of(narrow(op.left).type)), op.precision.data == "ieee"
     if text == "f64" or (text == "f32" and is_exact):
         return ""
@@ -54,7 +58,10 @@ def tensor_rate(dtype: str, limits: Limits) -> float:
     """Multiply-adds a second of tensor cores for what dots take; 0 where the device has none for it.
 
     Where they read f8 from shared memory but add its products in fewer bits (sm_90), exact products are of f16.
+    Block-scaled formats that they do not take become bf16.
     """
+    if dtype in SCALED_FORMATS and dtype not in limits.tensor_multiply_adds:
+        dtype = "bfloat16"
     if dtype == EXACT_FLOAT8:
         dtype = "float16" if limits.dots_from_shared and not limits.tensor_memory else "float8"
     return limits.tensor_multiply_adds.get(dtype, 0.0)

@@ -32,6 +32,7 @@ from .compute import (
     SumOp,
 )
 from .kernels import KernelOp, MappedOp, SizeOp, TileOp, WholeOp
+from .scaled import DecodeOp, RepeatOp, ScaledDotOp
 from .structure import (
     BarrierOp,
     BoundaryOp,
@@ -46,13 +47,13 @@ from .types import BufferType, MemoryType, ScratchType, SpilledType, TensorArgum
 from .words import WordDotOp, WordsOp
 
 __all__ = [
-    "REDUCTIONS", "VK", "AccessOp", "AssertOp", "AxesAttr", "BarrierOp", "BelowOp", "BoundaryOp",
-    "BroadcastOp", "BufferOp", "BufferType", "DotOp", "GatherOp", "Index", "IndexAttr", "KernelOp", "LaunchOp",
+    "REDUCTIONS", "VK", "AccessOp", "AssertOp", "AxesAttr", "BarrierOp", "BelowOp", "BoundaryOp", "BroadcastOp",
+    "BufferOp", "BufferType", "DecodeOp", "DotOp", "GatherOp", "Index", "IndexAttr", "KernelOp", "LaunchOp",
     "LoadOp", "MappedOp", "MaxOp", "MaxUIOp", "MemoryType", "MinOp", "MinUIOp", "PhaseOp", "PositionOp", "PrintOp",
-    "ProductOp", "RangeOp", "ReductionOp", "ReloadOp", "ScaleOp", "ScanOp", "ScatterOp", "ScratchOp", "ScratchType",
-    "SizeOp", "SpillOp", "SpilledType", "StoreOp", "SumOp", "TensorArgumentType", "TileOp", "WholeOp",
-    "WordDotOp", "WordsOp", "YieldOp",
-    "axes_of", "axes_of_box", "context", "element_of", "sizes_of", "tile_type",
+    "ProductOp", "RangeOp", "ReductionOp", "ReloadOp", "RepeatOp", "ScaleOp", "ScaledDotOp", "ScanOp", "ScatterOp",
+    "ScratchOp", "ScratchType", "SizeOp", "SpillOp", "SpilledType", "StoreOp", "SumOp", "TensorArgumentType",
+    "TileOp", "WholeOp", "WordDotOp", "WordsOp", "YieldOp", "axes_of", "axes_of_box", "context", "element_of",
+    "sizes_of", "tile_type",
 ]  # fmt: skip
 
 VK = Dialect(
@@ -62,7 +63,8 @@ VK = Dialect(
         ScratchOp, BufferOp, BarrierOp, SpillOp, ReloadOp,
         LoadOp, GatherOp, StoreOp, ScatterOp,
         BroadcastOp, PositionOp, BelowOp, SumOp, ProductOp, MaxOp, MinOp, MaxUIOp, MinUIOp, ScanOp, DotOp, ScaleOp,
-        WordsOp, WordDotOp, PrintOp, AssertOp,
+        WordsOp, WordDotOp, DecodeOp, RepeatOp,
+        ScaledDotOp, PrintOp, AssertOp,
     ],
     [AxesAttr, IndexAttr, TensorArgumentType, ScratchType, BufferType, SpilledType],
 )  # fmt: skip

@@ -28,6 +28,7 @@ from ..dialect import (
 from ..dialect.combining import kind_of
 from .elementwise import elementwise
 from .numbers import Array, dtype_of, is_float, round_significand, rounded, signed, unsigned, wrapped
+from .scaled import SCALED_HANDLERS
 from .state import Handler, TileInterpreter, align
 from .words import WORD_HANDLERS
 
@@ -151,4 +152,5 @@ COMPUTE_HANDLERS: dict[type[Operation], Handler] = {
     PrintOp: _print,
     AssertOp: _assert,
     **WORD_HANDLERS,
+    **SCALED_HANDLERS,
 }

@@ -18,6 +18,7 @@ from ..dialect import (
     LaunchOp,
     LoadOp,
     MappedOp,
+    ScaledDotOp,
     ScatterOp,
     StoreOp,
     TensorArgumentType,
@@ -54,7 +55,7 @@ class LoadAhead(ModulePass):
 def _in_launch(launch: LaunchOp, distinct: bool, iterations: int) -> None:
     writes = {_key(op.base, distinct) for op in launch.body.walk() if isinstance(op, StoreOp | ScatterOp)}
     for loop in reversed([op for op in launch.body.walk() if isinstance(op, scf.ForOp)]):
-        if constant_of(loop.step) == 1 and not any(isinstance(op, DotOp) for op in loop.body.walk()):
+        if constant_of(loop.step) == 1 and not any(isinstance(op, DotOp | ScaledDotOp) for op in loop.body.walk()):
             loads = [load for load in _candidates(loop) if _key(load.base, distinct) not in writes]
             if loads:
                 _load_ahead(loop, loads, iterations)

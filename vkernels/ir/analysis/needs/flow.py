@@ -16,6 +16,7 @@ from ...facts import Facts
 from ..accesses import has_effect, inputs_of
 from ..axes import INTEGER_ARITHMETIC, Arithmetic, MappedAxis, evaluate
 from ..kernel_analysis import KernelAnalysis
+from ..scaled_operands import ScaledParts, scaled_parts
 from ..schedule.find_online import groups_along
 from ..schedule.nests import label_of
 from .algebra import ONE, ZERO, Expr, either, number, product, symbol
@@ -47,6 +48,11 @@ class Flow:
     def items(self) -> list[Operation]:
         """The items of all phases, in program order."""
         return [op for op in self.analysis.phase if not isinstance(op, YieldOp)]
+
+    @cached_property
+    def scaled(self) -> ScaledParts:
+        """The parts of scaled dots, which tensor cores do themselves."""
+        return scaled_parts(self.kernel)
 
     @cached_property
     def crossing(self) -> dict[SSAValue, str]:

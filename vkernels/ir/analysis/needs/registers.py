@@ -143,9 +143,13 @@ def _operand_part(state: _Phase, op: Operation, users: list[Operation]) -> Expr:
     """The part of a value that is in registers: none of a dot's operand on tensor cores that is converted from
     narrower elements, or that loads copy without registers."""
     dots = [user for user in users if isinstance(user, DotOp)]
+    scaled = state.flow.scaled
+    if op in scaled.dots and (op in scaled.scales or not _is_load(op)):
+        return 1 - on_tensor_cores(state.flow, scaled.dots[op])
     if _is_load(op):
         extended = [next(iter(_users(state, u.results[0])), u) for u in users if isinstance(u, arith.ExtFOp)]
         dots = [user for user in (*users, *extended) if isinstance(user, DotOp)]
+        dots += [scaled.dots[op]] if op in scaled.dots else []
         if dots:
             piped = fits(STAGES, number(2))
             return 1 - on_tensor_cores(state.flow, dots[0]) * (AHEAD * piped + (1 - piped) * HALF)
@@ -186,6 +190,8 @@ def _carried(state: _Phase) -> Iterable[LiveRange]:
         if isinstance(op, ReductionOp) and not state.flow.analysis.axes[op.axis.data].is_tile:
             yield LiveRange(weight * state.flow.chunked(op.tile) * state.held(op.tile), 0, last)
         elif isinstance(op, DotOp):
+            if op in state.flow.scaled.upper:  # part of the dot of the lower halves
+                weight *= 1 - on_tensor_cores(state.flow, op)
             yield LiveRange(weight * _dot(state, op), 0, last)
             yield LiveRange(weight * _in_tensor_memory(state.flow, op) * dot_bytes(state.flow, op), last, last)
             yield LiveRange(weight * _plain_operands(state.flow, op), state.number[op], state.number[op])

@@ -16,7 +16,7 @@ from .algebra import ONE, Expr, either, fits, least, most, number, pieces, produ
 from .flow import Flow
 from .registers import AHEAD, FROM_SHARED, STAGES, by_four_warps
 from .spaces import THREADS, Spaces, element_in, largest_spaces, space_for, width
-from .traffic import is_a_dot, narrow, on_tensor_cores, operand_bytes
+from .traffic import is_a_dot, on_tensor_cores, operand_bytes, taken
 
 IN_MEMORY, ON_CHIP = number(32), number(128)
 """Bytes that each thread stores at a time during a layout conversion: between two layouts of memory accesses, and from
@@ -59,17 +59,17 @@ def _operands(flow: Flow, op: DotOp) -> Expr:
     stages = most((ONE, STAGES - 1 + inside * piped * by_four_warps(flow, op) * FROM_SHARED))
     in_turn = (1 - piped) * IS_AMD
     bytes_ = inside * number(operand_bytes(op)) + (1 - inside) * is_a_dot(flow, op) * 4
-    sizes = [each * _copies(flow, value, stages, inside) for each, value in zip(sizes, values, strict=True)]
+    sizes = [each * _copies(flow, taken(op, value), stages, inside) for each, value in zip(sizes, values, strict=True)]
     return bytes_ * ((1 - in_turn) * total(sizes) + in_turn * most(sizes))
 
 
 def _copies(flow: Flow, value: SSAValue, stages: Expr, inside: Expr) -> Expr:
     """How often an operand is there: for each stage if it comes from memory as it is, or narrower; on tensor cores once
     if it is the same in all chunks."""
-    owner = narrow(value).owner
+    owner = value.owner
     if not isinstance(owner, AccessOp) or not isinstance(owner.base.type, TensorArgumentType):
         return ONE
-    same = inside * (1 - flow.chunked(narrow(value)))
+    same = inside * (1 - flow.chunked(value))
     return same + (1 - same) * stages
 
 

@@ -23,6 +23,7 @@ from ...dialect import (
     axes_of,
     element_of,
 )
+from ..scaled_operands import scaled_sides
 from .algebra import ONE, ZERO, Expr, either, fits, least, most, number, pieces, product, symbol, total
 from .flow import Flow, axes_touched, trips_of
 from .records import SUMS
@@ -66,6 +67,12 @@ def walk(op: Operation, times: Expr) -> Iterator[tuple[Operation, Expr]]:
 
 
 def _count(flow: Flow, found: TrafficTerms, op: Operation, times: Expr) -> None:
+    if (dot := flow.scaled.dots.get(op)) is not None:
+        inside = on_tensor_cores(flow, dot)
+        if op in flow.scaled.scales:  # one a block
+            times *= 1 - inside + inside / number(flow.scaled.scales[op])
+        elif not isinstance(op, AccessOp):
+            times *= 1 - inside
     if isinstance(op, AccessOp):
         _count_access(flow, found, op, times)
     elif isinstance(op, DotOp):
@@ -101,7 +108,8 @@ def is_a_dot(flow: Flow, op: DotOp) -> Expr:
         return ZERO
     left, right, axis = set(axes_of(op.left)), set(axes_of(op.right)), op.axis.data
     sides = [product(flow.sizes[a] for a in side) for side in (sorted(left - right), sorted(right - left))]
-    depth = number(least_depth(operand_bytes(op)))
+    scaled = scaled_sides(op)
+    depth = number(least_depth(operand_bytes(op)) * (2 if scaled and not scaled[0].half else 1))
     return product([*(fits(side, number(LEAST_SIDE)) for side in sides), fits(flow.sizes[axis], depth)])
 
 
@@ -119,7 +127,16 @@ def on_tensor_cores(flow: Flow, op: DotOp) -> Expr:
 
 def operand_bytes(op: DotOp) -> int:
     """Bytes of an element of a dot's operands, before it was extended."""
-    return max(width(narrow(value).type) for value in (op.left, op.right))
+    return max(width(taken(op, value).type) for value in (op.left, op.right))
+
+
+def taken(op: DotOp, side: SSAValue) -> SSAValue:
+    """What tensor cores take for a side of a dot: a scaled operand as memory holds it, or a value before it was
+    extended."""
+    sides = scaled_sides(op)
+    if sides is None:
+        return narrow(side)
+    return sides[0 if side is op.left else 1].source
 
 
 def narrow(value: SSAValue) -> SSAValue:

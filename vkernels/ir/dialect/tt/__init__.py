@@ -12,6 +12,7 @@ from xdsl.ir import Dialect, Operation
 from .compute import (
     BroadcastOp,
     DotOp,
+    DotScaledOp,
     ExpandDimsOp,
     FpToFpOp,
     MakeRangeOp,
@@ -32,16 +33,18 @@ from .types import MOST_ELEMENTS, PointerType, element, shape, tensor, verify_te
 
 __all__ = [
     "GPU", "MOST_ELEMENTS", "TT", "AddPtrOp", "Atomic", "AtomicOp", "BarrierOp", "BitcastOp", "BroadcastOp",
-    "DescriptorLoadOp", "DescriptorStoreOp", "DotOp", "ExpandDimsOp", "FpToFpOp", "FuncOp", "LoadOp", "MakeRangeOp",
-    "MakeTensorDescriptorOp", "NumProgramsOp", "PointerType", "PreciseDivOp", "PreciseSqrtOp", "ProgramIdOp",
-    "PtrToIntOp", "ReduceOp", "ReduceReturnOp", "ReshapeOp", "ReturnOp", "ScanOp", "ScanReturnOp", "ScratchpadOp",
-    "SplatOp", "StoreOp", "TensorDescriptorType", "TransOp", "element", "shape", "tensor", "verify_tensor",
+    "DescriptorLoadOp", "DescriptorStoreOp", "DotOp", "DotScaledOp", "ExpandDimsOp", "FpToFpOp", "FuncOp", "LoadOp",
+    "MakeRangeOp", "MakeTensorDescriptorOp", "NumProgramsOp", "PointerType", "PreciseDivOp", "PreciseSqrtOp",
+    "ProgramIdOp", "PtrToIntOp", "ReduceOp", "ReduceReturnOp", "ReshapeOp", "ReturnOp", "ScanOp", "ScanReturnOp",
+    "ScratchpadOp", "SplatOp", "StoreOp", "TensorDescriptorType", "TransOp", "element", "shape", "tensor",
+    "verify_tensor",
 ]  # fmt: skip
 
 _OPERATIONS: list[type[Operation]] = [
     FuncOp, ReturnOp, ProgramIdOp, NumProgramsOp, MakeRangeOp, SplatOp, ExpandDimsOp, BroadcastOp, TransOp, ReshapeOp,
-    AddPtrOp, BitcastOp, PtrToIntOp, LoadOp, StoreOp, AtomicOp, DotOp, ReduceOp, ReduceReturnOp, ScanOp, ScanReturnOp,
-    FpToFpOp, PreciseSqrtOp, PreciseDivOp, ScratchpadOp, MakeTensorDescriptorOp, DescriptorLoadOp, DescriptorStoreOp,
+    AddPtrOp, BitcastOp, PtrToIntOp, LoadOp, StoreOp, AtomicOp, DotOp, DotScaledOp, ReduceOp, ReduceReturnOp,
+    ScanOp, ScanReturnOp, FpToFpOp, PreciseSqrtOp, PreciseDivOp, ScratchpadOp, MakeTensorDescriptorOp,
+    DescriptorLoadOp, DescriptorStoreOp,
 ]  # fmt: skip
 TT = Dialect("tt", _OPERATIONS, [PointerType, TensorDescriptorType])
 GPU = Dialect("gpu", [BarrierOp], [])

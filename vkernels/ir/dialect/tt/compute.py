@@ -119,6 +119,44 @@ class DotOp(PureTtOp):
 
 
 @irdl_op_definition
+class DotScaledOp(PureTtOp):
+    """a @ b + c, of two dimensions, or of three with a batch first, each block along the contracted dimension of `a`
+    and `b` times its scale. Scales have the contracted dimension last, both. i8 operands are pairs of E2M1, i8 scales
+    E8M0."""
+
+    name = "tt.dot_scaled"
+    ELEMENTS: ClassVar[dict[str, int]] = {"f8E4M3FN": 0, "f8E5M2": 1, "i8": 4}
+    """Triton's numbers of the formats of operands, by their element types."""
+
+    a = operand_def(TensorType)
+    b = operand_def(TensorType)
+    c = operand_def(TensorType)
+    a_scale = operand_def(TensorType)
+    b_scale = operand_def(TensorType)
+    a_elem_type = prop_def(IntegerAttr)
+    b_elem_type = prop_def(IntegerAttr)
+    fast_math = prop_def(IntegerAttr, prop_name="fastMath")
+    lhs_k_pack = prop_def(IntegerAttr)
+    rhs_k_pack = prop_def(IntegerAttr)
+    segments = prop_def(DenseArrayBase, prop_name="operandSegmentSizes")
+
+    def __init__(self, a: SSAValue, a_scale: SSAValue, b: SSAValue, b_scale: SSAValue, c: SSAValue):
+        forms = [IntegerAttr(self.ELEMENTS[str(element(value.type))], i32) for value in (a, b)]
+        super().__init__(
+            operands=[a, b, c, a_scale, b_scale],
+            properties={
+                "a_elem_type": forms[0],
+                "b_elem_type": forms[1],
+                "fastMath": BoolAttr.from_bool(False),
+                "lhs_k_pack": BoolAttr.from_bool(True),
+                "rhs_k_pack": BoolAttr.from_bool(True),
+                "operandSegmentSizes": DenseArrayBase.from_list(i32, [1] * 5),
+            },
+            result_types=[c.type],
+        )
+
+
+@irdl_op_definition
 class FpToFpOp(PureTtOp):
     """Floats in another type, one of the two f8. `rounding`: 1, to nearest, ties to even, where that is narrower."""
 

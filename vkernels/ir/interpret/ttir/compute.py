@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from xdsl.dialects.builtin import Float32Type
+from xdsl.dialects.builtin import Float32Type, i8
 from xdsl.ir import Operation, Region
 
 from ...dialect import tt
 from ..elementwise import elementwise, reinterpreted
 from ..numbers import Array, dtype_of, is_float, round_significand, rounded, storage_of, wrapped
+from ..scaled import numbers_of
 from ..state import Handler
 from .access import TtirInterpreter
 
@@ -37,6 +38,17 @@ def _dot(_: TtirInterpreter, op: tt.DotOp, a: Array, b: Array, c: Array) -> Arra
     if is_float(element):
         return rounded(c + np.matmul(a.astype(np.float64), b.astype(np.float64)), element)
     return wrapped(c + np.matmul(a.astype(np.int64), b.astype(np.int64)), dtype_of(element))
+
+
+def _dot_scaled(_: TtirInterpreter, op: tt.DotScaledOp, a: Array, b: Array, c: Array, sa: Array, sb: Array) -> Array:
+    """Products exact in f64, as are elements times scales; summed in f64 and rounded once."""
+    sides = ((a, sa, op.a, op.a_scale), (np.swapaxes(b, -1, -2), sb, op.b, op.b_scale))
+    left, right = (
+        numbers_of(values, scales, tt.element(value.type) == i8, tt.element(scale.type) == i8)
+        for values, scales, value, scale in sides
+    )
+    with np.errstate(invalid="ignore", over="ignore"):
+        return rounded(c.astype(np.float64) + np.matmul(left, np.swapaxes(right, -1, -2)), tt.element(op.c.type))
 
 
 def _reduce(run: TtirInterpreter, op: tt.ReduceOp, *tiles: Array) -> tuple[Array, ...]:
@@ -78,6 +90,7 @@ TT_COMPUTE_HANDLERS: dict[type[Operation], Handler] = {
     tt.PtrToIntOp: lambda _, op, pointer: np.asarray(pointer),
     tt.FpToFpOp: elementwise(np.asarray),
     tt.DotOp: _dot,
+    tt.DotScaledOp: _dot_scaled,
     tt.PreciseSqrtOp: elementwise(np.sqrt),
     tt.PreciseDivOp: elementwise(np.divide),
     tt.ReduceOp: _reduce,

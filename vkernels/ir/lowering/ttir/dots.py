@@ -11,7 +11,7 @@ from xdsl.dialects.scf import ForOp, YieldOp
 from xdsl.ir import Attribute, Block, SSAValue
 
 from vkernels.ir.analysis.dot_orientation import LEAST_ROWS, prefers_turned
-from vkernels.ir.dialect import DotOp, arith, axes_of, sizes_of, tt
+from vkernels.ir.dialect import DotOp, ScaledDotOp, arith, axes_of, sizes_of, tt
 from vkernels.ir.dialect.combining import combining
 
 from ..common import is_half, is_quarter
@@ -101,7 +101,24 @@ def _plus_sum(
     return build.binary(arith.AddiOp, total, along(build, scaled, rest, to, [shape.sizes[axis] for axis in to]))
 
 
-def _shape(operation: DotOp) -> _Shape:
+def lower_scaled_dot(state: TtirState, operation: ScaledDotOp) -> None:
+    """Triton's scaled dot, which devices without such an instruction take as one of bf16."""
+    build, shape, blocks = state.build, _shape(operation), operation.blocks.data
+    shape.sizes[blocks] = sizes_of(operation.left_scale)[blocks]
+    batch, rows, columns, axis = shape.batch, shape.rows, shape.columns, (shape.axis,)
+    groups = (
+        (operation.left, (batch, rows, axis)),
+        (operation.left_scale, (batch, rows, (blocks,))),
+        (operation.right, (batch, axis, columns)),
+        (operation.right_scale, (batch, columns, (blocks,))),
+        (operation.sum, (batch, rows, columns)),
+    )
+    operands = [_grouped(build, state.value(value), axes_of(value), group, shape) for value, group in groups]
+    result, order = build.result(tt.DotScaledOp(*operands)), (*batch, *rows, *columns)
+    state.define(operation.result, _ungrouped(build, result, order, axes_of(operation.sum), shape))
+
+
+def _shape(operation: DotOp | ScaledDotOp) -> _Shape:
     left, right, axis = axes_of(operation.left), axes_of(operation.right), operation.axis.data
     return _Shape(
         tuple(a for a in left if a in right and a != axis),
@@ -150,7 +167,13 @@ def _dot(
     c = _grouped(build, total, axes, (batch, rows, columns), shape)
     precision = operation.precision.data
     imprecise = IMPRECISE if precision == "tf32" and is_quarter(tt.element(left.type)) else 0
-    result = build.result(tt.DotOp(a, b, c, precision, imprecise))
+    return _ungrouped(build, build.result(tt.DotOp(a, b, c, precision, imprecise)), order, axes, shape)
+
+
+def _ungrouped(
+    build: TtirBuilder, result: SSAValue, order: tuple[str, ...], axes: Sequence[str], shape: _Shape
+) -> SSAValue:
+    """A result with one dimension for each axis, in another order; `order`: its axes as they are joined."""
     sizes = [shape.sizes[name] for name in order]
     if tt.shape(result.type) != tuple(sizes):
         result = build.pure(tt.ReshapeOp(result, sizes))

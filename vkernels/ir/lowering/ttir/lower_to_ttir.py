@@ -17,12 +17,12 @@ from .accesses import lower_load, lower_store
 from .builder import Number, TtirBuilder
 from .control import lower_for, lower_if, lower_while
 from .descriptors import make_descriptors
-from .dots import lower_dot
+from .dots import lower_dot, lower_scaled_dot
 from .elementwise import TTIR_CASTS, TTIR_ELEMENTWISE
 from .fuse_multiply_add import fuse_multiply_add
 from .lowered import LoweredTtir, TtirLaunch, host_arithmetic
 from .parameters import FunctionSignature, contiguous, sizes_read
-from .positions import lower_below, lower_broadcast, lower_constant, lower_position
+from .positions import lower_below, lower_broadcast, lower_constant, lower_position, lower_repeat
 from .reductions import lower_reduction, lower_scan
 from .state import SLOT_BYTES, TtirState
 from .tiles import element_bytes, memory_bytes, memory_element
@@ -191,6 +191,8 @@ _HANDLERS: dict[str, Handler] = {
     "vk.broadcast": lower_broadcast,
     "vk.position": lower_position,
     "vk.below": lower_below,
+    "vk.repeat": lower_repeat,
+    "vk.scaled_dot": lower_scaled_dot,
     "vk.scan": lower_scan,
     "vk.dot": lower_dot,
     "scf.for": lower_for,

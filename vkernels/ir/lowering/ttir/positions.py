@@ -6,7 +6,7 @@ from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr, i32, i64
 from xdsl.ir import SSAValue
 
-from vkernels.ir.dialect import BelowOp, BroadcastOp, PositionOp, arith, sizes_of
+from vkernels.ir.dialect import BelowOp, BroadcastOp, PositionOp, RepeatOp, arith, sizes_of, tt
 
 from ..common import unsupported
 from .builder import Number, TtirBuilder
@@ -47,3 +47,14 @@ def lower_broadcast(state: TtirState, operation: BroadcastOp) -> None:
     axes, sizes = axes_and_sizes(operation.result.type)
     source = state.value(operation.source)
     state.define(operation.result, along(state.build, source, axes_and_sizes(operation.source.type)[0], axes, sizes))
+
+
+def lower_repeat(state: TtirState, operation: RepeatOp) -> None:
+    """Each block's element at all of its positions: a dimension behind the blocks', joined with it."""
+    value, sizes = state.value(operation.tile), list(axes_and_sizes(operation.result.type)[1])
+    number = axes_and_sizes(operation.tile.type)[0].index(operation.blocks.data)
+    blocks = tt.shape(value.type)[number]
+    value = state.build.pure(tt.ExpandDimsOp(value, number + 1))
+    repeated = [*sizes[:number], blocks, sizes[number] // blocks, *sizes[number + 1 :]]
+    value = state.build.pure(tt.BroadcastOp(value, repeated))
+    state.define(operation.result, state.build.pure(tt.ReshapeOp(value, sizes)))

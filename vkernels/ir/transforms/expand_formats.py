@@ -1,4 +1,4 @@
-"""Expand conversions of the two f8 into integer arithmetic, for processors that have none: `expand-float8`."""
+"""Expand decoding of f8, E2M1 and E8M0 into arithmetic, for processors that have none: `expand-formats`."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ import struct
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import Float8E4M3FNType, Float8E5M2Type, ModuleOp, f16, f32, f64, i8, i16
+from xdsl.dialects.builtin import Float8E4M3FNType, Float8E5M2Type, ModuleOp, f16, f32, f64, i8, i16, i32
 from xdsl.ir import Attribute, Block, Operation
 from xdsl.passes import ModulePass
 
-from ..dialect import arith
+from ..dialect import DecodeOp, arith
 from .expand_math.values import Constants, Float, FormulaEmitter, Integer, Kind, Value, elements, select, with_elements
 
 FLOAT8 = (Float8E4M3FNType, Float8E5M2Type)
 _INFINITY = 0x7F800000
 """The bits of an infinite f32."""
+_E2M1_DOUBLED = 0xC8643210 - (1 << 32)
+"""Twice the magnitudes of the eight E2M1 (0, 0.5, 1, 1.5, 2, 3, 4, 6), four bits each, that of code 0 in the lowest."""
 
 
 @dataclass(frozen=True)
@@ -36,25 +39,32 @@ _FORMATS: dict[type[Attribute], _Format] = {
 
 
 @dataclass(frozen=True)
-class ExpandFloat8(ModulePass):
-    """Replace conversions from and to f8 by operations on their bits. f8 is then only moved, and read as i8.
+class ExpandFormats(ModulePass):
+    """Replace `vk.decode`, and where `float8` conversions from and to f8, by operations on bits. f8 is then only moved,
+    and read as i8.
 
     Works on scalars, vectors and tiles of any shape. Rounds once, to nearest, ties to even; a number past the greatest
     becomes the greatest E4M3FN or an infinite E5M2, as torch's.
     """
 
-    name = "expand-float8"
-    result = "mapped IR that converts f8 by operations on integers"
+    name = "expand-formats"
+    result = "mapped IR that decodes formats of few bits by operations on integers"
+
+    float8: bool = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        expand_float8(op)
+        expand_formats(op, self.float8)
 
 
-def expand_float8(module: Operation) -> None:
-    """Expand all conversions inside an operation, without verification; see `ExpandFloat8`."""
+def expand_formats(module: Operation, float8: bool = True) -> None:
+    """Expand all conversions inside an operation, without verification; see `ExpandFormats`."""
     constants: dict[Block, Constants] = defaultdict(dict)
     for op in list(module.walk()):
-        if isinstance(op, arith.ExtFOp) and isinstance(elements(op.operands[0].type), FLOAT8):
+        if isinstance(op, DecodeOp):
+            _replace(op, partial(_decoded, format=op.format.data), constants)
+        elif not float8:
+            continue
+        elif isinstance(op, arith.ExtFOp) and isinstance(elements(op.operands[0].type), FLOAT8):
             _replace(op, _extended, constants)
         elif isinstance(op, arith.TruncFOp) and isinstance(elements(op.results[0].type), FLOAT8):
             _replace(op, _truncated, constants)
@@ -121,8 +131,29 @@ def _to_odd(number: Float) -> Float:
     return select(back.equals(number), bits, select(number.unordered(number), bits, odd)).as_float()
 
 
+def _decoded(value: Value, element: Attribute, format: str) -> Value:
+    """A byte as the f32 that it holds in a format of `vk.decode`.
+
+    The bits of an f32 are the exponent of E8M0, or half of the least normal number for its least, 2^-127; NaN for 255.
+    Magnitudes of E2M1 are found in a table: its code's lower three bits count in fours, and bits beyond do not matter.
+    """
+    wide = Integer(value.emitter, _cast(value, arith.ExtUIOp, i32).ssa)
+    if format == "e8m0":
+        bits = wide << 23
+        number = Integer(
+            value.emitter, value.emitter.emit(arith.MaxSIOp, [bits.ssa, bits.const(1 << 22).ssa], bits.type)
+        )
+        return select(wide.equals(255), float("nan"), number.as_float())
+    place = (wide << 2 if format == "e2m1_low" else wide >> 2) & 28
+    table = place.const(_E2M1_DOUBLED)
+    doubled = Integer(value.emitter, value.emitter.emit(arith.ShRUIOp, [table.ssa, place.ssa], place.type)) & 15
+    size = Float(value.emitter, _cast(doubled, arith.SIToFPOp, f32).ssa) * 0.5
+    sign = (wide << (28 if format == "e2m1_low" else 24)) & -(1 << 31)
+    return (size.bits() + sign).as_float()
+
+
 def _cast(value: Value, kind: Kind, element: Attribute) -> Value:
     return Value(value.emitter, value.emitter.emit(kind, [value.ssa], with_elements(value.type, element)))
 
 
-__all__ = ["FLOAT8", "ExpandFloat8", "expand_float8"]
+__all__ = ["ExpandFormats", "expand_formats"]

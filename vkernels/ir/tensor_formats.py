@@ -1,0 +1,31 @@
+"""Which formats of few bits a GPU's tensor cores take as they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .limits import Limits
+
+SCALED_FORMATS = ("mxfp8", "mxfp4", "nvfp4")
+"""Block-scaled formats, as `Limits.tensor_multiply_adds` names those that tensor cores multiply as they are."""
+
+
+@dataclass(frozen=True)
+class TensorFormats:
+    """`scaled`: block-scaled formats; others become bf16, exactly, where `bfloat16`. `float8`: f8 is converted by
+    instructions of the device, or else by operations on its bits."""
+
+    scaled: tuple[str, ...] = ()
+    bfloat16: bool = True
+    float8: bool = True
+
+    @staticmethod
+    def of(limits: Limits) -> TensorFormats:
+        """The formats that a GPU of these limits takes."""
+        rates = limits.tensor_multiply_adds
+        scaled = tuple(name for name in SCALED_FORMATS if rates.get(name))
+        return TensorFormats(scaled, bool(rates.get("bfloat16")), bool(rates.get("float8")))
+
+
+NO_FORMATS = TensorFormats()
+"""Those of a GPU of which nothing is known: it converts f8 and multiplies bf16."""
