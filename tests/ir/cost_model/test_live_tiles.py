@@ -36,6 +36,17 @@ def sums_and_last(x: Float[vk.Tensor, "E N"], out: Float[vk.Tensor, "N"], last: 
     last[i] = row
 
 
+@vk.kernel
+def checked_sums(x: Float[vk.Tensor, "E N"], out: Float[vk.Tensor, "N"]):
+    i = vk.tile("N")
+    total = vk.zeros((i,), x.dtype)
+    for e in vk.range("E"):
+        vk.device_assert(x[e, i] >= 0, "x is negative")
+        vk.print("so far", total)
+        total += x[e, i]
+    out[i] = total
+
+
 def ir_of(kernel):
     dtypes = dict.fromkeys(("start", "index", "column"), "int64")
     tensors = [(p.name, dtypes.get(p.name, "float32")) for p in kernel.parameters if p.kind == "tensor"]
@@ -63,3 +74,8 @@ def test_rows_of_eight_registers_are_added_up_at_once_where_there_are_sixteen(ke
 def test_rows_that_are_used_again_stay_in_registers():
     plan = Plan({"i": 64}, {}, lanes="i", order=("i",))
     assert registers(sums_and_last, {"E": 64, "N": 4096}, plan) >= 16
+
+
+def test_checks_and_prints_in_a_range_have_no_results():
+    plan = Plan({"i": 64}, {}, lanes="i", order=("i",))
+    assert registers(checked_sums, {"E": 64, "N": 4096}, plan) >= 8

@@ -21,7 +21,7 @@ from .loops import Axes, LiveTile
 _NOTHING = ("vk.broadcast", "arith.constant")
 """Operations that are repeated where they are used, or share their operand's registers."""
 _WHOLE = (AccessOp, DotOp, ReductionOp, ScanOp, YieldOp, scf.YieldOp)
-"""Operations that are not done register by register, or have no result."""
+"""Operations that are not done register by register."""
 
 
 def most_alive(
@@ -49,9 +49,14 @@ def most_alive(
 def _is_next(op: Operation) -> bool:
     """Whether an operation gives the next value of what a range carries, in the registers of the one before."""
     carried = [value for value in op.operands if _is_carried(value) and value.has_one_use()]
-    if not carried or op.regions or isinstance(op, _WHOLE) or not op.results[0].has_one_use():
+    if not carried or not _is_by_registers(op) or not op.results[0].has_one_use():
         return False
     return isinstance(_user(op.results[0]), YieldOp | scf.YieldOp)
+
+
+def _is_by_registers(op: Operation) -> bool:
+    """Whether an operation is elementwise, with a result: checks and prints have none."""
+    return bool(op.results) and not op.regions and not isinstance(op, _WHOLE)
 
 
 def _is_carried(value: SSAValue) -> bool:
@@ -73,7 +78,7 @@ def _leads_to_next(value: SSAValue) -> bool:
     if not value.has_one_use() or not isinstance(value.owner, Operation):
         return False
     user = _user(value)
-    if user.parent is not value.owner.parent or user.regions or isinstance(user, _WHOLE):
+    if user.parent is not value.owner.parent or not _is_by_registers(user):
         return False
     if axes_of(user.results[0]) != axes_of(value):
         return False
