@@ -34,6 +34,7 @@ def cpu_pipeline(plan: Plan, facts: Facts, scales: bool = False, units: tuple[st
     from .transforms.expand_formats import ExpandFormats
     from .transforms.expand_math import ExpandMath
     from .transforms.fill_tails import FillTails
+    from .transforms.prefetch_rows import PrefetchRows
     from .transforms.split_phases import SplitPhases
     from .transforms.version_chunks import VersionChunks
 
@@ -44,6 +45,7 @@ def cpu_pipeline(plan: Plan, facts: Facts, scales: bool = False, units: tuple[st
         BlockSums(),
         VersionChunks(),
         ExpandFormats(),
+        PrefetchRows(),
         ExpandMath(scales),
     )
 
@@ -81,6 +83,7 @@ PASSES = {
     "insert-barriers": "insert_barriers:InsertBarriers",
     "load-ahead": "load_ahead:LoadAhead",
     "lower-to-ttir": "lower_to_ttir:LowerToTtir",
+    "prefetch-rows": "prefetch_rows:PrefetchRows",
     "split-phases": "split_phases:SplitPhases",
     "verify-mapped": "verify_mapped:VerifyMapped",
     "version-chunks": "version_chunks:VersionChunks",

@@ -25,6 +25,7 @@ from vkernels.ir.transforms.block_sums import block_sums
 from vkernels.ir.transforms.expand_math import expand_math
 from vkernels.ir.transforms.fill_tails import fill_tails
 from vkernels.ir.transforms.insert_barriers import insert_barriers
+from vkernels.ir.transforms.prefetch_rows import prefetch_rows
 from vkernels.ir.transforms.verify_mapped import verify_mapped
 from vkernels.ir.transforms.version_chunks import version_chunks
 
@@ -89,6 +90,7 @@ class Native:
         fill_tails(mapped)
         block_sums(mapped)
         version_chunks(mapped)
+        prefetch_rows(mapped)
         expand_math(mapped, scales=host_scales())
         return cls(compile_cpu(mapped, register_bytes=register_bytes), facts)
 

@@ -13,6 +13,7 @@ from vkernels.compiler.backends.llvm import compile_cpu, host_scales
 from vkernels.ir.transforms.block_sums import block_sums
 from vkernels.ir.transforms.expand_math import expand_math
 from vkernels.ir.transforms.fill_tails import fill_tails
+from vkernels.ir.transforms.prefetch_rows import prefetch_rows
 from vkernels.ir.transforms.version_chunks import version_chunks
 
 
@@ -22,6 +23,7 @@ def run_native(mapped: ModuleOp, arguments: Mapping[str, Any], sizes: Mapping[st
     fill_tails(mapped)
     block_sums(mapped)
     version_chunks(mapped)
+    prefetch_rows(mapped)
     expand_math(mapped, scales=host_scales())
     Call(compile_cpu(mapped), list(arguments.values()), dict(sizes)).run()
     for name, value in arguments.items():

@@ -33,6 +33,8 @@ vk.kernel @loads_and_stores(%x: !vk.tensor<[M, N], f32>, %column: !vk.tensor<[M]
   // CHECK-NEXT:    %e = vk.gather %x[%at + j, %zero] within (j < %M) guarding [0] : !vk.tensor<[M, N], f32>, (tensor<?xi32, #vk.axes<i>>, i64) -> tensor<?x?xf32, #vk.axes<i, j>>
   %at = vk.load %column[i] : !vk.tensor<[M], i32> -> tensor<?xi32, #vk.axes<i>>
   %e = vk.gather %x[%at + j, %zero] within (j < %M) guarding [0] : !vk.tensor<[M, N], f32>, (tensor<?xi32, #vk.axes<i>>, i64) -> tensor<?x?xf32, #vk.axes<i, j>>
+  // CHECK-NEXT:    %soon = vk.prefetch %x[%at + j, %zero] : !vk.tensor<[M, N], f32>, (tensor<?xi32, #vk.axes<i>>, i64) -> tensor<?x?xf32, #vk.axes<i, j>>
+  %soon = vk.prefetch %x[%at + j, %zero] : !vk.tensor<[M, N], f32>, (tensor<?xi32, #vk.axes<i>>, i64) -> tensor<?x?xf32, #vk.axes<i, j>>
   // CHECK-NEXT:    vk.scatter %e atomic max in %x[%at, j] : !vk.tensor<[M, N], f32>, (tensor<?xi32, #vk.axes<i>>) <- tensor<?x?xf32, #vk.axes<i, j>>
   vk.scatter %e atomic max in %x[%at, j] : !vk.tensor<[M, N], f32>, (tensor<?xi32, #vk.axes<i>>) <- tensor<?x?xf32, #vk.axes<i, j>>
 }

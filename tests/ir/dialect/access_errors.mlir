@@ -100,3 +100,11 @@ vk.mapped @unsigned(%x: !vk.tensor<[M], f64>, %v: f64) {
   %a = vk.broadcast %v : f64 -> tensor<4xf64, #vk.axes<i>>
   vk.store %a atomic maxui in %x[i] : !vk.tensor<[M], f64> <- tensor<4xf64, #vk.axes<i>>
 }
+
+// -----
+// CHECK: nothing can use the result of a vk.prefetch: it is not defined
+vk.mapped @used(%x: !vk.tensor<[M, N], f32>, %out: !vk.tensor<[N], f32>) {
+  %at = arith.constant dense<0> : tensor<1xi64, #vk.axes<i>>
+  %a = vk.prefetch %x[%at, j] : !vk.tensor<[M, N], f32>, (tensor<1xi64, #vk.axes<i>>) -> tensor<1x4xf32, #vk.axes<i, j>>
+  vk.store %a in %out[i + j] : !vk.tensor<[N], f32> <- tensor<1x4xf32, #vk.axes<i, j>>
+}

@@ -32,6 +32,7 @@ from .compute import (
     SumOp,
 )
 from .kernels import KernelOp, MappedOp, SizeOp, TileOp, WholeOp
+from .prefetch import PrefetchOp
 from .scaled import DecodeOp, RepeatOp, ScaledDotOp
 from .structure import (
     BarrierOp,
@@ -49,11 +50,11 @@ from .words import WordDotOp, WordsOp
 __all__ = [
     "REDUCTIONS", "VK", "AccessOp", "AssertOp", "AxesAttr", "BarrierOp", "BelowOp", "BoundaryOp", "BroadcastOp",
     "BufferOp", "BufferType", "DecodeOp", "DotOp", "GatherOp", "Index", "IndexAttr", "KernelOp", "LaunchOp",
-    "LoadOp", "MappedOp", "MaxOp", "MaxUIOp", "MemoryType", "MinOp", "MinUIOp", "PhaseOp", "PositionOp", "PrintOp",
-    "ProductOp", "RangeOp", "ReductionOp", "ReloadOp", "RepeatOp", "ScaleOp", "ScaledDotOp", "ScanOp", "ScatterOp",
-    "ScratchOp", "ScratchType", "SizeOp", "SpillOp", "SpilledType", "StoreOp", "SumOp", "TensorArgumentType",
-    "TileOp", "WholeOp", "WordDotOp", "WordsOp", "YieldOp", "axes_of", "axes_of_box", "context", "element_of",
-    "sizes_of", "tile_type",
+    "LoadOp", "MappedOp", "MaxOp", "MaxUIOp", "MemoryType", "MinOp", "MinUIOp", "PhaseOp", "PositionOp",
+    "PrefetchOp", "PrintOp", "ProductOp", "RangeOp", "ReductionOp", "ReloadOp", "RepeatOp", "ScaleOp", "ScaledDotOp",
+    "ScanOp", "ScatterOp", "ScratchOp", "ScratchType", "SizeOp", "SpillOp", "SpilledType", "StoreOp", "SumOp",
+    "TensorArgumentType", "TileOp", "WholeOp", "WordDotOp", "WordsOp", "YieldOp", "axes_of", "axes_of_box", "context",
+    "element_of", "sizes_of", "tile_type",
 ]  # fmt: skip
 
 VK = Dialect(
@@ -61,7 +62,7 @@ VK = Dialect(
     [
         KernelOp, MappedOp, LaunchOp, SizeOp, TileOp, WholeOp, RangeOp, YieldOp, BoundaryOp, PhaseOp,
         ScratchOp, BufferOp, BarrierOp, SpillOp, ReloadOp,
-        LoadOp, GatherOp, StoreOp, ScatterOp,
+        LoadOp, GatherOp, PrefetchOp, StoreOp, ScatterOp,
         BroadcastOp, PositionOp, BelowOp, SumOp, ProductOp, MaxOp, MinOp, MaxUIOp, MinUIOp, ScanOp, DotOp, ScaleOp,
         WordsOp, WordDotOp, DecodeOp, RepeatOp,
         ScaledDotOp, PrintOp, AssertOp,

@@ -252,7 +252,7 @@ def _parse_bound(parser: Parser) -> tuple[str, UnresolvedOperand]:
     return axis, parser.parse_unresolved_operand()
 
 
-class _ReadOp(AccessOp):
+class ReadOp(AccessOp):
     result = result_def()
 
     traits = traits_def(MemoryReadEffect())
@@ -280,14 +280,14 @@ class _ReadOp(AccessOp):
 
 
 @irdl_op_definition
-class LoadOp(_ReadOp):
+class LoadOp(ReadOp):
     """Read a tile at indices affine in its axes. Inactive elements are 0."""
 
     name = "vk.load"
 
 
 @irdl_op_definition
-class GatherOp(_ReadOp):
+class GatherOp(ReadOp):
     """Read a tile at indices of which at least one is a tile. A dimension that is not guarded must be in range:
     an index tile's values are the caller's, and the interpreters and checked kernels report values out of range."""
 

@@ -8,7 +8,7 @@ from functools import reduce
 import numpy as np
 from xdsl.ir import Operation
 
-from ..dialect import AccessOp, GatherOp, LoadOp, ScatterOp, StoreOp, axes_of, element_of
+from ..dialect import AccessOp, GatherOp, LoadOp, PrefetchOp, ScatterOp, StoreOp, axes_of, element_of, sizes_of
 from ..errors import CheckError
 from .memory import AccessTrace, ElementMemory
 from .numbers import Array, dtype_of
@@ -108,6 +108,11 @@ def _read(run: TileInterpreter, op: LoadOp | GatherOp, *_: object) -> Array:
     return result
 
 
+def _prefetch(_: TileInterpreter, op: PrefetchOp, *__: object) -> Array:
+    """Nothing is read: a hint may go anywhere."""
+    return np.zeros(tuple(sizes_of(op.result).values()), dtype_of(element_of(op.result)))
+
+
 def _write(run: TileInterpreter, op: StoreOp | ScatterOp, value: Array, *_: object) -> None:
     access = _Access(run, op)
     values = np.broadcast_to(value, access.shape)[access.active]
@@ -126,6 +131,7 @@ def _write(run: TileInterpreter, op: StoreOp | ScatterOp, value: Array, *_: obje
 ACCESS_HANDLERS: dict[type[Operation], Handler] = {
     LoadOp: _read,
     GatherOp: _read,
+    PrefetchOp: _prefetch,
     StoreOp: _write,
     ScatterOp: _write,
 }

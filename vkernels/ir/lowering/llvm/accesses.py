@@ -9,7 +9,19 @@ from typing import overload
 from xdsl.dialects.builtin import AnyFloat, f32, i1
 from xdsl.ir import Attribute, SSAValue
 
-from ...dialect import AccessOp, DotOp, LoadOp, ReloadOp, ScatterOp, SpillOp, StoreOp, WordDotOp, axes_of, element_of
+from ...dialect import (
+    AccessOp,
+    DotOp,
+    LoadOp,
+    PrefetchOp,
+    ReloadOp,
+    ScatterOp,
+    SpillOp,
+    StoreOp,
+    WordDotOp,
+    axes_of,
+    element_of,
+)
 from ..common import is_half, is_quarter, unsupported
 from .addresses import Address, AddressedAccess
 from .apart import load_apart, store_apart
@@ -44,6 +56,8 @@ def _pieces(state: LlvmState, spilled: AddressedMemory, tile: SSAValue) -> Itera
         start += width
 
 
+LINE = 64
+"""Bytes of a line of the caches, which one prefetch asks for. A longer line is asked for twice."""
 ATOMIC_FLOATS = {"add": "fadd", "max": "fmaximum", "min": "fminimum"}
 ATOMIC_INTEGERS = {"add": "add", "max": "max", "min": "min", "maxui": "umax", "minui": "umin"}
 PLAIN_INTEGERS = {"add": "addi", "max": "maxsi", "min": "minsi", "maxui": "maxui", "minui": "minui"}
@@ -145,6 +159,18 @@ def lower_load(state: LlvmState, operation: AccessOp) -> None:
             for name, w in zip(names, access.layout.widths(), strict=True)
         ]
     state.define(operation.tile, names)
+
+
+def lower_prefetch(state: LlvmState, operation: PrefetchOp) -> None:
+    """`vk.prefetch`: an instruction for each line of a row, if rows begin where lines do; else the last is left out."""
+    access = AddressedAccess(state, operation)
+    size = element_bytes(memory_element(element_of(operation.tile), operation))
+    for register, place in zip(access.layout.registers(), access.places(), strict=True):
+        if register.start * size % LINE == 0:
+            state.emit.line(
+                f'"llvm.intr.prefetch"({place.pointer}) '
+                "<{cache = 1 : i32, hint = 3 : i32, rw = 0 : i32}> : (!llvm.ptr) -> ()"
+            )
 
 
 def _is_for_dots(state: LlvmState, operation: AccessOp) -> bool:

@@ -21,7 +21,7 @@ from ..common import (
     swap_of_a_call,
     unsupported,
 )
-from .accesses import lower_load, lower_reload, lower_spill, lower_store
+from .accesses import lower_load, lower_prefetch, lower_reload, lower_spill, lower_store
 from .constants import lower_below, lower_broadcast, lower_constant, lower_position
 from .control import lower_for, lower_if, lower_while
 from .elementwise import LLVM_CASTS, LLVM_ELEMENTWISE, lower_scale
@@ -292,6 +292,7 @@ _HANDLERS: dict[str, Handler] = {
     "vk.buffer": _lower_scratch,
     "vk.load": lower_load,
     "vk.gather": lower_load,
+    "vk.prefetch": lower_prefetch,
     "vk.store": lower_store,
     "vk.scatter": lower_store,
     "vk.broadcast": lower_broadcast,
