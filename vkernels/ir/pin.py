@@ -37,6 +37,7 @@ class Pin:
     private_copies: int | None = None
     guards: Sequence[str] | None = None
     descriptors: Sequence[str] | None = None
+    k_major: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         for name, kind in PLAN_TYPES.items():

@@ -205,3 +205,16 @@ def test_attention_computes_scores_once_on_a_gpu(target):
     assert plan.online == ("j",)
     mapped = apply_plan(module, plan, Facts(sizes))
     assert sum(isinstance(op, DotOp) for op in mapped.walk()) == 2
+
+
+@pytest.mark.parametrize(("dtype", "sizes", "copied"), [
+    ("float16", {"M": 4096, "N": 4096, "K": 4096}, ()),
+    ("float16", {"M": 4095, "N": 4095, "K": 4095}, ("a", "b")),
+    ("float16", {"M": 16, "N": 4095, "K": 4095}, ()),
+])  # fmt: skip
+def test_operands_are_copied_where_a_gpu_moves_their_elements_one_by_one_and_often(dtype, sizes, copied):
+    """Where rows are not aligned, but not for a few rows of the result."""
+    module, limits = build("matmul_bias", dtype)[1], limits_of(target_named("h100-sxm5-80"))
+    plan = choose_plan(kernel_of(module), sizes, limits).plan
+    assert plan.k_major == copied
+    verify_mapped(apply_plan(module, plan, Facts(sizes)))

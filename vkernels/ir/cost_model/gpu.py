@@ -14,6 +14,7 @@ from ..limits import Limits
 from ..occupancy import AmdSizes, NvidiaSizes
 from .item_widths import tensor_rate
 from .loops import Loop, LoopAccess, LoopStep
+from .operand_copies import is_copied_ahead, more_instructions
 from .operation_weights import saved_by_approximating
 from .plan_batch import ModeledTimes, Numbers, PlanBatch, clipped
 from .traffic import CacheTraffic
@@ -146,7 +147,7 @@ def gpu_times(at: PlanBatch, limits: Limits, registers: Numbers, shared: Numbers
             * share,
             "latency": waves * chain * slow,
         },
-        limits.launch_seconds * at.launches,
+        limits.launch_seconds * at.launches + 2 * at.copied / limits.memory_bandwidth,
     )
 
 
@@ -168,7 +169,7 @@ def gpu_least(at: PlanBatch, limits: Limits) -> Numbers:
             "memory": moved / limits.memory_bandwidth * np.maximum(1, DRAWN * cores / at_once),
             "latency": np.ceil(programs / at_once) * chain,
         },
-        limits.launch_seconds * at.launches,
+        limits.launch_seconds * at.launches + 2 * at.copied / limits.memory_bandwidth,
     ).seconds
 
 
@@ -234,6 +235,7 @@ def _work(loop: Loop, at: PlanBatch, limits: Limits, threads: Numbers) -> _Work:
     read: Numbers = 0.0
     written: Numbers = 0.0
     shuffled: Numbers = 0.0
+    takes_operands = tensor_rate(loop.tensor_dtype, limits) > 0
     for (loops, ranges), steps in loop.by_trips.items():
         trips = at.all_trips((*loops, *ranges))
         once: Numbers = 0.0
@@ -245,7 +247,11 @@ def _work(loop: Loop, at: PlanBatch, limits: Limits, threads: Numbers) -> _Work:
             elif step.touch is not None:
                 # What is loaded ahead is handed on from each iteration to the next.
                 handed = np.maximum(1, at.stages) if _is_ahead(loop, step.touch) else 1
-                once = once + times * np.maximum(at.tile(step.axes), threads) * handed
+                elements = times * np.maximum(at.tile(step.axes), threads)
+                more = more_instructions(step.touch, limits) * elements if takes_operands else 0.0
+                once = once + elements * handed + more
+                if not limits.copies_ahead:  # few warps, which wait for these before they multiply
+                    tensor = tensor + trips * more / rate
                 if at.is_on_chip(step.touch):
                     on_chip = on_chip + often * at.tile(step.axes) * step.touch.element_bytes
                     accesses = trips / _beside(at, step)
@@ -271,6 +277,7 @@ def _work(loop: Loop, at: PlanBatch, limits: Limits, threads: Numbers) -> _Work:
             ahead = np.maximum(1, at.stages) if _is_ahead(loop, step.touch) else 1
             latency = np.maximum(latency, at.all_trips(step.ranges) / np.maximum(_beside(at, step), ahead) * one)
     is_pipelined = any(step.is_dot for step in loop.steps) and not any(visit.is_tested for visit in loop.visits)
+    is_pipelined &= not takes_operands or all(is_copied_ahead(touch, limits) for _, touch in loop.touches)
     staged = np.maximum(1, at.stages) if is_pipelined else 1
     split = at.shares if at.choices.split in loop.axes else 1
     iterations = at.all_trips(loop.axes) / split

@@ -86,10 +86,11 @@ def parts_of(at: PlanBatch) -> list[PlanBatch]:
     """A batch for each launch, of its own loops."""
     number_of = launch_of_phases(at.launched)
     last = len(at.launched) - 1
-    return [
-        replace(at, loops=tuple(loop for loop in at.loops if number_of.get(loop.phase, last) == number), launched=())
-        for number in range(len(at.launched))
-    ]
+    batches: list[PlanBatch] = []
+    for number in range(len(at.launched)):
+        loops = tuple(loop for loop in at.loops if number_of.get(loop.phase, last) == number)
+        batches.append(replace(at, loops=loops, launched=(), copied=0.0 if number else at.copied))
+    return batches
 
 
 def _launch_of(kernel: KernelOp, launches: Sequence[str]) -> dict[Operation, int]:

@@ -33,7 +33,8 @@ class LoopAccess:
     whether a loop can load it for later iterations. `is_laid_out`: the memory is a home, in which elements along a
     CPU's lanes are contiguous, whatever the axis. `is_float`: whether its elements are floating-point numbers. `near`:
     of a tensor, the axis along which the next row is nearest, and bytes from one row to the next, 0 where each begins
-    at the end of the one before; None where that is not known.
+    at the end of the one before; None where that is not known. `contracted`: the axis that dots contract of what is
+    loaded, where they alone take it.
     """
 
     place: str
@@ -54,6 +55,7 @@ class LoopAccess:
     is_laid_out: bool = False
     is_float: bool = True
     near: tuple[str, int] | None = None
+    contracted: str | None = None
 
     @property
     def scattered(self) -> bool:

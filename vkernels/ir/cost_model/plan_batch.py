@@ -69,8 +69,8 @@ class PlanBatch:
     `loops`: what runs under the `choices`. `shares`: programs that share the split axis. `launched`: the phases of each
     launch, where the choices name some. `resident`: programs that run at once; as many as fit where it is 0. `updates`:
     what atomics update. `regions`: of the tensors. `sizes_of_call`: by name. `visited`: the part of an axis's chunks
-    that is visited, within a loop that masks bound. `chosen_of`: the batch that these plans were picked from, and their
-    places in it.
+    that is visited, within a loop that masks bound. `copied`: bytes of tensors that are copied K-major
+    first. `chosen_of`: the batch that these plans were picked from, and their places in it.
     """
 
     loops: tuple[Loop, ...]
@@ -87,6 +87,7 @@ class PlanBatch:
     regions: Regions = field(default_factory=Regions, compare=False, repr=False)
     sizes_of_call: Mapping[str, int] = field(default_factory=dict)
     visited: Mapping[str, Numbers] = field(default_factory=dict)
+    copied: float = 0.0
     terms: BatchTerms = field(default=NO_TERMS, compare=False, repr=False)
     chosen_of: tuple[PlanBatch, tuple[NDArray[np.int64], ...]] | None = field(default=None, compare=False, repr=False)
     _within: dict[tuple[Visit, ...], PlanBatch] = field(default_factory=dict, compare=False, init=False)
@@ -162,7 +163,7 @@ class PlanBatch:
         split = len(self.split_launches) if self.choices.split else 1
         if self.choices.private_copies > 1:
             split += len(self.updates.private)
-        return len(self.choices.packs) + max(1, len(self.launched), split)
+        return len(self.choices.packs) + len(self.choices.k_major) + max(1, len(self.launched), split)
 
     def is_on_chip(self, touch: LoopAccess) -> bool:
         return touch.home is Home.SHARED

@@ -19,6 +19,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from ..analysis.ahead import loads_ahead
 from ..analysis.axes import known_value
+from ..analysis.k_major import contracted_axis
 from ..analysis.kernel_analysis import KernelAnalysis
 from ..analysis.piecewise import breaks_of, only_for_indices
 from ..analysis.schedule.find_online import Online
@@ -295,6 +296,7 @@ class _Reader:
             op in loads_ahead(self.analysis.kernel),
             is_float=isinstance(op.memory.element, AnyFloat),
             near=near_along(op, fast, strides) if run is not None and home is None else None,
+            contracted=contracted_axis(op) if home is None else None,
         )
 
     def _memory(self, base: SSAValue) -> tuple[str, Home | None]:

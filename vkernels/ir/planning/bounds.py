@@ -62,7 +62,7 @@ def beyond_bounds(kernel: KernelOp, limits: Limits, plan: Plan, pin: Pin | None 
         if name not in axes:
             return f"it names axis {name}; the kernel has {', '.join(axes) or 'none'}"
     tensors = tensors_of(kernel)
-    for name in (*plan.packs, *plan.streams, *plan.descriptors):
+    for name in (*plan.packs, *plan.streams, *plan.descriptors, *plan.k_major):
         if name not in tensors:
             return f"it names tensor {name}; the kernel has {', '.join(sorted(tensors)) or 'none'}"
     most = most_shares(limits)

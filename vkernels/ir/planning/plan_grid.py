@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from ..analysis.ahead import loads_ahead
+from ..analysis.needs.traffic import narrow
 from ..analysis.words import narrow_dot
 from ..cost_model.atomics import AT_ONCE
 from ..cost_model.item_widths import bytes_of
 from ..cost_model.plan_batch import BatchTerms, PlanBatch
-from ..dialect import DotOp, TensorArgumentType, axes_of
+from ..dialect import DotOp, axes_of
 from ..dot_units import DOT_UNITS
 from ..word_kinds import MATRIX_SIDE
 from .bounds import TIMES_CORES, most_shares, power_above
@@ -130,7 +131,7 @@ class _SizesToTry:
         most = min(above, MAX_RAGGED) if axis in self.space.ragged and axis != self.choices.lanes else above
         most = min(most, MAX_GPU_SIZE if axis not in self._in_dots else 256)
         if axis in self.space.contracted:
-            most = min(most, max(16, DOT_ROW_BYTES // self._operand_bytes))
+            most = min(most, max(16, DOT_ROW_BYTES // self._operand_bytes.get(axis, 4)))
         sizes = [1 << n for n in range(most.bit_length())]
         if axis in self.space.wholes:
             sizes = [n for n in sizes if n < extent] or [1]
@@ -147,8 +148,8 @@ class _SizesToTry:
         units = [unit for name in self.space.limits.dot_units if (unit := DOT_UNITS[name]).is_matrix]
         found: dict[str, tuple[int, ...]] = {}
         for op in self.space.kernel.walk() if units else ():
-            narrow = narrow_dot(op)
-            taken = [unit.chunk for unit in units if narrow is not None and unit.takes(narrow.elements[0])]
+            words = narrow_dot(op)
+            taken = [unit.chunk for unit in units if words is not None and unit.takes(words.elements[0])]
             if taken and isinstance(op, DotOp):
                 found |= dict.fromkeys(axes_of(op.result), (2 * MATRIX_SIDE,))
                 found[op.axis.data] = tuple(taken)
@@ -184,10 +185,14 @@ class _SizesToTry:
         return frozenset(a for dot in self.space.needs.dots for a in (*dot.rows, *dot.columns, dot.axis))
 
     @cached_property
-    def _operand_bytes(self) -> int:
-        """Bytes of an element of the narrowest tensor of floats: what dots take."""
-        types = [a.type.element for a in self.space.kernel.body.block.args if isinstance(a.type, TensorArgumentType)]
-        return min((bytes_of(each) for each in types if str(each).startswith(("f", "bf"))), default=4)
+    def _operand_bytes(self) -> Mapping[str, int]:
+        """Bytes of an element of the narrowest operand of the dots that contract each axis."""
+        found: dict[str, int] = {}
+        for op in self.space.kernel.walk():
+            if isinstance(op, DotOp):
+                widths = [bytes_of(narrow(value).type) for value in (op.left, op.right)]
+                found[op.axis.data] = min(found.get(op.axis.data, 8), *widths)
+        return found
 
     def shares(self) -> list[int]:
         if self.choices.split is None:

@@ -23,6 +23,7 @@ from ..cost_model.index_sums import Regions, regions_of
 from ..cost_model.item_widths import bytes_of, element_bytes
 from ..cost_model.launches import cut_loops, cuts_of, phases_of_launches
 from ..cost_model.loops import MOST_ALIGNED, Loop
+from ..cost_model.operand_copies import with_copies
 from ..cost_model.plan_batch import NO_TERMS, NO_UPDATES, AtomicUpdates, BatchTerms, Numbers, PlanBatch
 from ..cost_model.read_loops import Known, read_loops
 from ..dialect import (
@@ -256,7 +257,7 @@ class PlanSearchSpace:
             self.needs.splittable.get(choices.split, ()) if choices.split else (),
             shares, warps, stages, resident,
             phases_of_launches(self.kernel, choices.launches) if choices.launches else (), self.updates, self.regions,
-            self.sizes, terms=terms,
+            self.sizes, terms=terms, copied=sum(self._bytes(tensors_of(self.kernel)[name]) for name in choices.k_major),
         )  # fmt: skip
 
     def _as_loops_see(self, choices: StructuralChoices) -> StructuralChoices:
@@ -280,6 +281,9 @@ class PlanSearchSpace:
 
     def loops(self, choices: StructuralChoices) -> tuple[Loop, ...]:
         """What runs in which loop. Raises `PlanError` where the kernel cannot have the decisions."""
+        if choices.k_major:
+            plain = self.loops(replace(choices, k_major=()))
+            return self._kept(("K-major", choices), tuple(with_copies(plain, choices.k_major)))
         choices = self._as_loops_see(choices)
         decided = choices.held, choices.homes, choices.copies, choices.online, choices.launches, choices.guards
         found = self._loops.get((*decided, choices.lanes)) or self._loops.get((*decided, ANY_LANES))

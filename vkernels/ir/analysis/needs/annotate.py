@@ -9,6 +9,7 @@ from ...errors import PlanError
 from ...facts import Facts
 from ...plan import Home, Plan
 from ..accesses import has_effect
+from ..k_major import Contracted, contracted_by_dots
 from ..schedule.find_copies import find_copies
 from ..schedule.make_schedule import make_schedule
 from .algebra import ONE, ZERO, Expr, most, symbol
@@ -34,6 +35,7 @@ def needs_of(kernel: KernelOp) -> Needs:
         tuple(_scratchpads(flow)),
         tuple(_dot(op) for op in kernel.walk() if isinstance(op, DotOp)),
         _packable(flow),
+        _contracted(flow),
         _splittable(flow),
         scratch,
         swap,
@@ -144,6 +146,14 @@ def _packable(flow: Flow) -> dict[str, tuple[tuple[str, ...], str]]:
         if plain and tiles and len(wholes) == 1 and not load.within.data and not load.guarded_dimensions:
             found[name.data] = tuple(tiles), wholes[0]
     return found
+
+
+def _contracted(flow: Flow) -> dict[str, Contracted]:
+    """Tensors that dots alone take, along a whole axis (`apply_plan/k_major.py`)."""
+    tensors = zip(flow.kernel.parameters, flow.kernel.body.block.args, strict=True)
+    found = {name.data: contracted_by_dots(tensor) for name, tensor in tensors}
+    axes = flow.analysis.axes
+    return {name: each for name, each in found.items() if each is not None and not axes[each.axis].is_tile}
 
 
 def _splittable(flow: Flow) -> dict[str, tuple[bool, ...]]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ...errors import PlanError
 from ...plan import Home, Plan
 from ..block_lengths import sums_of_blocks
+from ..k_major import Contracted
 from .algebra import Expr, Function, compiled, evaluated, most, names_in, of_arrays, of_numbers
 from .device import UNKNOWN_TRIPS, NeedsDevice, constants_for
 from .records import SUMS, AxisNeed, Columns, Crossing, Dot, NeedsUse, PhaseNeeds, PhaseQuantities, Scratchpad
@@ -42,7 +43,8 @@ class Needs:
     whose bounds are not sizes. `most`, `least`: the largest, the smallest; `pieces(a, b)`: a / b, rounded up;
     `fits(a, b)`: 1 where a is at least b.
     `splittable`: for each such axis, the launches of a kernel split along it, each with whether programs share the
-    axis. `found`: cache of what needs and planners compute from the kernel alone, independent of sizes and limits.
+    axis. `contracted`: tensors that dots alone take. `found`: cache of what needs and planners compute from the
+    kernel alone, independent of sizes and limits.
     """
 
     kernel: str
@@ -52,6 +54,7 @@ class Needs:
     scratchpads: tuple[Scratchpad, ...]
     dots: tuple[Dot, ...]
     packable: Mapping[str, tuple[tuple[str, ...], str]]
+    contracted: Mapping[str, Contracted]
     splittable: Mapping[str, tuple[bool, ...]]
     scratch_bytes: Expr
     swap_bytes: Expr
@@ -65,7 +68,7 @@ class Needs:
         """
         extents = self.extents(sizes)
         values = self._values(self._bound(plan, sizes, extents, device))
-        return self._use(plan, extents, device, values)
+        return self._use(plan, sizes, extents, device, values)
 
     def evaluate_many(self, plans: Sequence[Plan], sizes: Mapping[str, int], device: NeedsDevice) -> list[NeedsUse]:
         """`evaluate` for many plans: as NumPy arrays if there are more than a few."""
@@ -77,7 +80,7 @@ class Needs:
         rows = np.array([self._bound(plan, sizes, extents, device) for plan in plans], dtype=np.float64).T
         columns = [np.broadcast_to(np.asarray(value, dtype=np.float64), len(plans)) for value in self._arrays(*rows)]
         table = np.stack(columns, axis=1).tolist()
-        return [self._use(plan, extents, device, row) for plan, row in zip(plans, table, strict=True)]
+        return [self._use(plan, sizes, extents, device, row) for plan, row in zip(plans, table, strict=True)]
 
     def columns(
         self,
@@ -205,7 +208,10 @@ class Needs:
 
     # Results
 
-    def _use(self, plan: Plan, extents: Mapping[str, int], device: NeedsDevice, values: Sequence[float]) -> NeedsUse:
+    def _use(
+        self, plan: Plan, sizes: Mapping[str, int], extents: Mapping[str, int], device: NeedsDevice,
+        values: Sequence[float],
+    ) -> NeedsUse:  # fmt: skip
         columns = [values[n : -3 : len(_FIELDS)] for n in range(len(_FIELDS))]
         phases = tuple(map(PhaseQuantities, [phase.name for phase in self.phases], *columns))
         scratch, swap, distinct = values[-3:]
@@ -222,15 +228,16 @@ class Needs:
             swap_bytes=swap,
             tensor_memory_columns=worst["tensor_memory_columns"],
             distinct_read_bytes=distinct,
-            programs=self._programs(plan, extents),
+            programs=self._programs(plan, sizes, extents),
             **{name: sum(columns[_FIELDS.index(name)]) for name in SUMS},
         )  # fmt: skip
 
-    def _programs(self, plan: Plan, extents: Mapping[str, int]) -> tuple[int, ...]:
-        """The programs of each launch: packs first, then one launch, or those of a split axis."""
+    def _programs(self, plan: Plan, sizes: Mapping[str, int], extents: Mapping[str, int]) -> tuple[int, ...]:
+        """The programs of each launch: packs and K-major copies first, then one launch, or those of a split axis."""
         along = {axis.name: -(-extents[axis.name] // plan.tiles[axis.name]) for axis in self.axes if axis.is_tile}
         packs = [self.packable[name] for name in plan.packs if name in self.packable]
         grids = [prod(map(along.__getitem__, tiles)) * -(-extents[whole] // _PACK_ROWS) for tiles, whole in packs]
+        grids += [self.contracted[name].programs(plan, sizes) for name in plan.k_major if name in self.contracted]
         grid = plan.private_copies if plan.private_copies > 1 else prod(along.values())
         split = plan.split
         if split is None:

@@ -43,6 +43,8 @@ AHEAD, FROM_SHARED, TENSOR_MEMORY = (
 )
 UNROLLED_ITERATIONS, OPERANDS, PIPED_OPERANDS = (symbol(f"fit.{name}") for name in ("unrolled", "operands", "piped"))
 
+_EXTENSIONS = (arith.ExtFOp, arith.ExtSIOp)
+"""Conversions of operands of dots that tensor cores take as they were before."""
 _NOTHING = (BroadcastOp, PositionOp, BelowOp, arith.ConstantOp)
 """Operations that are repeated where they are used, or share their operand's registers."""
 
@@ -147,13 +149,13 @@ def _operand_part(state: _Phase, op: Operation, users: list[Operation]) -> Expr:
     if op in scaled.dots and (op in scaled.scales or not _is_load(op)):
         return 1 - on_tensor_cores(state.flow, scaled.dots[op])
     if _is_load(op):
-        extended = [next(iter(_users(state, u.results[0])), u) for u in users if isinstance(u, arith.ExtFOp)]
+        extended = [next(iter(_users(state, u.results[0])), u) for u in users if isinstance(u, _EXTENSIONS)]
         dots = [user for user in (*users, *extended) if isinstance(user, DotOp)]
         dots += [scaled.dots[op]] if op in scaled.dots else []
         if dots:
             piped = fits(STAGES, number(2))
             return 1 - on_tensor_cores(state.flow, dots[0]) * (AHEAD * piped + (1 - piped) * HALF)
-    elif dots and isinstance(op, arith.ExtFOp):
+    elif dots and isinstance(op, _EXTENSIONS):
         return 1 - on_tensor_cores(state.flow, dots[0])
     return ONE
 

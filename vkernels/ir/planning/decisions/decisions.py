@@ -13,6 +13,7 @@ from .decision import Alternatives
 from .descriptors import DESCRIPTORS
 from .guards import GUARDS
 from .homes import HOMES, all_in_memory
+from .k_major import K_MAJOR
 from .lanes import LANES, MAX_LANE_AXES
 from .launches import LAUNCHES
 from .online import ONLINE
@@ -25,8 +26,8 @@ from .streams import STREAMS
 from .swizzle import SWIZZLE
 
 DECISIONS = (
-    TILES, CHUNKS, HOMES, COPIES, ORDER, LANES, SPLITS, ONLINE, GUARDS, PACKS, STREAMS, SWIZZLE, PRIVATE_COPIES,
-    DESCRIPTORS, LAUNCHES, WARPS, STAGES, RESIDENT_PROGRAMS,
+    TILES, CHUNKS, HOMES, COPIES, ORDER, LANES, SPLITS, ONLINE, GUARDS, PACKS, K_MAJOR, STREAMS, SWIZZLE,
+    PRIVATE_COPIES, DESCRIPTORS, LAUNCHES, WARPS, STAGES, RESIDENT_PROGRAMS,
 )  # fmt: skip
 DECISION_OF = {decision.field: decision for decision in DECISIONS}
 NEVER_SPLIT = {

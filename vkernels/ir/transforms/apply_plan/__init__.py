@@ -1,8 +1,9 @@
 """Map kernels by a plan: from `vk.kernel` to `vk.mapped`, see `docs/mapped-ir.md`.
 
 `plan_kernel` gives axes constant sizes, groups each phase's work into loop nests, and gives homes to values that cross
-phases; `check_plan` rejects impossible plans; then a new kernel is emitted: launches (`emit_packs`, `emit_split`,
-`emit_cut`, `emit_launch`), in them phases (`structure`), their nests (`nests`) and their operations (`emit`).
+phases; `check_plan` rejects impossible plans; then a new kernel is emitted: launches (`emit_packs`, `emit_k_major`,
+`emit_split`, `emit_cut`, `emit_launch`), in them phases (`structure`), their nests (`nests`) and their operations
+(`emit`).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from .check_plan import check_plan
 from .cut_launches import emit_cut
 from .find_words import find_word_dots
 from .frames import LoopFrame
+from .k_major import emit_k_major
 from .launches import emit_launch
 from .mapping_state import MappingState
 from .packs import emit_packs
@@ -122,6 +124,7 @@ def map_kernel(kernel: KernelOp, plan: Plan, facts: Facts, units: Sequence[str] 
     state.words = find_word_dots(planned, units)
     emit_sizes(state)
     emit_packs(state)
+    emit_k_major(state)
     if planned.split_axis is not None:
         emit_split(state, planned.split_axis)
     elif plan.launches:

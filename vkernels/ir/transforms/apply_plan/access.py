@@ -71,15 +71,19 @@ def emit_access(state: MappingState, frame: LoopFrame, op: AccessOp) -> None:
     else:
         base = (frame.find_written(op.base) if writes else None) or value_in(state, frame, op.base)
         offsets, first = first_indices(state, op.base)
+    copy = state.k_major.get(op.base)
     indices: list[IndexAttr] = []
-    for dimension, index in enumerate(op.index):
+    for dimension in range(len(op.index)) if copy is None else copy.order:
         offset = _offset(state, frame, op, dimension, private)
-        indices.append(IndexAttr(index.terms, -1 if offset is None else len(offsets)))
+        indices.append(IndexAttr(op.index.data[dimension].terms, -1 if offset is None else len(offsets)))
         if offset is not None:
             offsets.append(offset)
     bounds = _bounds(state, frame, op)
     tile = state.mapped_type(op.tile.type)
     guarded, inside = _guards(state, frame, op, offsets, indices) if private else (op.guarded_dimensions, [])
+    if copy is not None:  # what is past the contracted axis's end is 0 there
+        base, guarded = copy.buffer, [*map(copy.order.index, guarded)]
+        bounds.pop(copy.axis, None)
     written = None if op.mask is None else value_in(state, frame, op.mask)
     active = both(frame, [written, active_mask(state, frame, op, tile)])
     mask = both(frame, [active, *(broadcast_mask(frame, one, tile) for one in inside)])

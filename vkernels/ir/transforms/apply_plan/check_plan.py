@@ -10,6 +10,7 @@ from ...locations import place_of
 from .cut_launches import check_cuts
 from .descriptors import check_descriptors
 from .guards import check_guards
+from .k_major import check_k_major
 from .packs import check_packs
 from .planned_kernel import PlannedKernel
 from .private_copies import check_private_copies
@@ -23,8 +24,8 @@ def check_plan(planned: PlannedKernel) -> None:
     `plan_kernel` has checked what scheduling needs.
     """
     for check in (
-        check_packs, check_split, check_cuts, check_swizzle, check_private_copies, check_guards, check_descriptors,
-        _check_operations,
+        check_packs, check_k_major, check_split, check_cuts, check_swizzle, check_private_copies, check_guards,
+        check_descriptors, _check_operations,
     ):  # fmt: skip
         check(planned)
 

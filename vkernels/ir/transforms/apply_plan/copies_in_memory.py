@@ -73,7 +73,7 @@ def emit_combining(state: MappingState, tensor: SSAValue, buffer: SSAValue, kind
     """A launch whose programs each combine all copies of a few elements into the tensor."""
     top, element = state.top, _element(tensor)
     axis, size = _tile(state)
-    *outer, last = _lengths(state, tensor)
+    *outer, last = lengths_of(state, tensor)
     grid = [*outer, top.combined(arith.CeilDivSIOp, last, top.number(size))]
     block = Block(arg_types=[i64] * len(grid))
     frame = LoopFrame(block, top)
@@ -113,7 +113,7 @@ def _element(tensor: SSAValue) -> Attribute:
     return _type(tensor).element
 
 
-def _lengths(state: MappingState, tensor: SSAValue) -> list[SSAValue]:
+def lengths_of(state: MappingState, tensor: SSAValue) -> list[SSAValue]:
     """The lengths of a tensor's dimensions, at the top level."""
     return [_length(state, dimension) for dimension in _type(tensor).shape]
 
@@ -133,7 +133,7 @@ def _length(state: MappingState, dimension: int | str) -> SSAValue:
 
 def _lengths_of_copy(state: MappingState, tensor: SSAValue) -> list[SSAValue]:
     """The lengths of one copy's dimensions: the first is longer than the tensor's."""
-    first, *rest = _lengths(state, tensor)
+    first, *rest = lengths_of(state, tensor)
     return [state.top.combined(arith.AddiOp, first, state.top.number(padding_of(_type(tensor)))), *rest]
 
 

@@ -45,6 +45,16 @@ class Pack:
         return self.words is not None and self.words.in_rows
 
 
+@dataclass(frozen=True)
+class KMajorCopy:
+    """A copy of a tensor. `order`: the tensor's dimensions, as the copy has them; `axis`: the whole axis that indexes
+    the last one."""
+
+    order: tuple[int, ...]
+    axis: str
+    buffer: SSAValue
+
+
 @dataclass
 class MappingState(PlannedKernel):
     """A kernel with its plan, and what has been emitted so far.
@@ -58,7 +68,7 @@ class MappingState(PlannedKernel):
     of a tile]. `lasting`: homes and scratchpads that outlast launches, by the value that names each, with their buffer
     once it exists. `partials`: buffers of partial results along a split axis, by the reduction's result. `exclusive`:
     tensors that no two programs of the launch update at once. `copies`: private copies of those, where there are
-    several, with the number of the program's own.
+    several, with the number of the program's own. `k_major`: copies of tensors that loads read in their place.
     """
 
     top: LoopFrame
@@ -73,6 +83,7 @@ class MappingState(PlannedKernel):
     partials: dict[SSAValue, SSAValue] = field(default_factory=dict)
     exclusive: frozenset[SSAValue] = frozenset()
     copies: dict[SSAValue, tuple[SSAValue, SSAValue]] = field(default_factory=dict)
+    k_major: dict[SSAValue, KMajorCopy] = field(default_factory=dict)
     types: dict[Attribute, Attribute] = field(default_factory=dict)
 
     def tile_type(self, element: Attribute, axes: Sequence[str]) -> Attribute:

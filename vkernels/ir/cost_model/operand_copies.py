@@ -1,0 +1,73 @@
+"""What it takes to move the operands of dots to where a GPU's tensor cores read them, beside what other loads take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from ..limits import Limits
+from .loops import MOST_ALIGNED, Loop, LoopAccess
+
+AT_ONCE = 16
+"""Bytes that a thread loads at once, and that a copy to shared memory past the registers can have."""
+LEAST_AT_ONCE = 4
+"""Bytes of such a copy at least: narrower elements go through registers, one by one (`cp.async`, PTX ISA)."""
+OF_A_VECTOR = 3.0
+"""Instructions of a load or a copy of one vector: its address, its mask, itself."""
+OF_AN_ELEMENT = 5.0
+"""The same of an element that goes through registers: it is put in its place and stored, too."""
+TURNED = 3.0
+"""Instructions of an element that is turned on its way: bytes that are taken from a register and put into another."""
+
+
+def more_instructions(touch: LoopAccess, limits: Limits) -> float:
+    """What an element of an operand takes beyond the one operation that each element of a load counts as."""
+    if not _is_operand(touch):
+        return 0.0
+    together = _together(touch)
+    each = OF_AN_ELEMENT if together < LEAST_AT_ONCE else OF_A_VECTOR * touch.element_bytes / together
+    return (max(0.0, each - 1) + (TURNED if _is_turned(touch, limits) else 0.0)) * _lanes_of_floats(limits)
+
+
+def is_copied_ahead(touch: LoopAccess, limits: Limits) -> bool:
+    """Whether pipelined loops can have a load under way: NVIDIA's not of what goes through registers."""
+    if not limits.copies_ahead or not _is_operand(touch):
+        return True
+    return _together(touch) >= LEAST_AT_ONCE and not (limits.dots_from_shared and _is_turned(touch, limits))
+
+
+def _is_operand(touch: LoopAccess) -> bool:
+    return touch.contracted is not None and not touch.writes and touch.home is None
+
+
+def _together(touch: LoopAccess) -> int:
+    """Bytes that are moved at once."""
+    aligned = touch.alignment if touch.run is not None else 0
+    return max(touch.element_bytes, min(AT_ONCE, aligned))
+
+
+def _lanes_of_floats(limits: Limits) -> float:
+    """Lanes of float32 for each of integers, of which addresses are: two at most, since AMD's integer units are slower
+    in multiplications alone."""
+    floats = limits.multiply_adds["float32"]
+    return min(2.0, floats / limits.multiply_adds.get("int32", floats))
+
+
+def _is_turned(touch: LoopAccess, limits: Limits) -> bool:
+    """Whether an operand is turned on its way, where elements along the contracted axis are not side by side: bytes
+    are, since no instruction reads them across rows, and 4 bytes where tensor cores read shared memory, of which they
+    take only elements of 2 bytes either way (`wgmma`, `tcgen05`: PTX ISA, matrix descriptors)."""
+    is_turned = touch.element_bytes == 1 or (touch.element_bytes > 2 and limits.dots_from_shared)
+    return is_turned and touch.run != touch.contracted
+
+
+def with_copies(loops: Sequence[Loop], copied: Sequence[str]) -> Iterator[Loop]:
+    """Loops that read K-major copies of tensors."""
+    for loop in loops:
+        steps = tuple(
+            replace(step, touch=replace(step.touch, run=step.touch.contracted, alignment=MOST_ALIGNED, spread=None))
+            if step.touch is not None and step.touch.home is None and step.touch.place in copied
+            else step
+            for step in loop.steps
+        )
+        yield loop if loop.places.isdisjoint(copied) else replace(loop, steps=steps)
