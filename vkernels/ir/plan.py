@@ -38,9 +38,9 @@ class Plan:
     that atomics update, among which programs are divided so that none meet; 1: programs that would meet run one after
     another, and need no copy; 0: atomics as they are written. `guards`: whole axes of which each
     chunk is tested, and left out where a mask lets nothing of it through. `descriptors`: names of tensor parameters
-    whose tiles a GPU's copy unit moves, by descriptors of the tensors, wherever the call's layout allows it. `k_major`: names
-    of tensor parameters copied first, in a launch of its own, so that the axis which dots contract is contiguous, in
-    rows of whole chunks.
+    whose tiles a GPU's copy unit moves, by descriptors of the tensors, wherever the call's layout allows it.
+    `k_major`: names of tensor parameters copied first, in a launch of its own, so that the axis which dots contract is
+    contiguous, in rows of whole chunks.
     """
 
     tiles: Mapping[str, int] = field(default_factory=dict)

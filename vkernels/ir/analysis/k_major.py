@@ -27,10 +27,6 @@ class Contracted:
     shape: tuple[str | int, ...]
     axes: tuple[tuple[str, ...], ...]
 
-    def elements(self, sizes: Mapping[str, int]) -> int:
-        """Elements of the tensor in a call."""
-        return prod(self._lengths(sizes))
-
     def sides(self, plan: Plan, across: int) -> tuple[int, int]:
         """Elements of the tile that a program copies: of the dimension `across`, and of the contracted one."""
 

@@ -12,8 +12,9 @@ from .addresses import PointerAccess
 from .builder import TtirBuilder
 from .descriptors import load_box, store_box
 from .half_sums import lower_half_sum
+from .operand_groups import apart, operand_groups
 from .state import TtirState
-from .tiles import element_bytes
+from .tiles import axes_and_sizes, element_bytes
 
 _INTEGERS = {
     "add": tt.Atomic.ADD, "max": tt.Atomic.MAX, "min": tt.Atomic.MIN, "maxui": tt.Atomic.UMAX, "minui": tt.Atomic.UMIN,
@@ -68,7 +69,8 @@ def lower_load(state: TtirState, operation: AccessOp) -> None:
     if operation.described is not None:
         load_box(state, operation)
         return
-    access = PointerAccess(state, operation)
+    groups = operand_groups(operation)
+    access = PointerAccess(state, operation, groups)
     mask = access.mask()
     if access.memory.is_scratchpad:
         value = _load_scratchpad(state.build, access, mask)
@@ -77,6 +79,9 @@ def lower_load(state: TtirState, operation: AccessOp) -> None:
         value = state.build.result(tt.LoadOp(access.pointers(), mask, other))
     if element_of(operation.tile) == i1:
         value = state.build.compare("ne", value, 0)
+    if groups is not None:
+        tile = apart(state.build, value, groups, *axes_and_sizes(operation.tile.type))
+        state.operands[tile], value = value, tile
     state.define(operation.tile, value)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import Attribute, SSAValue
@@ -12,7 +13,6 @@ from vkernels.ir.dialect import AccessOp, arith, axes_of, tt
 
 from ..common import is_tile, unsupported
 from .builder import Number
-from .positions import below
 from .state import I32_RANGE, TtirState
 from .tiles import along, axes_and_sizes, element_bytes
 
@@ -39,12 +39,19 @@ class PointerAccess:
 
     Starts of programs and chunks are added to the base as one scalar. The rest is a small number for each axis, so that
     Triton can see which elements lie side by side.
+
+    `groups`: axes that are one dimension of the pointers together, the last of them fastest; without any each axis is
+    one.
     """
 
-    def __init__(self, state: TtirState, operation: AccessOp):
+    def __init__(self, state: TtirState, operation: AccessOp, groups: Sequence[tuple[str, ...]] | None = None):
         self.state, self.build, self.operation = state, state.build, operation
         self.memory = state.memory(operation.base)
-        self.axes, self.sizes = axes_and_sizes(operation.tile.type)
+        self.axes, lengths = axes_and_sizes(operation.tile.type)
+        self.lengths = dict(zip(self.axes, lengths, strict=True))
+        self.groups = tuple((axis,) for axis in self.axes) if groups is None else tuple(groups)
+        self.names = tuple("/".join(group) for group in self.groups)
+        self.sizes = tuple(prod(self.lengths[axis] for axis in group) for group in self.groups)
         self.dimensions = [self._dimension(number) for number in range(len(operation.index))]
 
     def _dimension(self, number: int) -> _Dimension:
@@ -112,7 +119,7 @@ class PointerAccess:
 
     def _offsets(self, element: Attribute, scale: int = 1) -> SSAValue | None:
         """The sum of the offsets that are computed in `element`, i32 or i64, times `scale`; None for none."""
-        parts = [self._along_axis(axis, size, element, scale) for axis, size in zip(self.axes, self.sizes, strict=True)]
+        parts = [self._along_axis(axis, size, element, scale) for axis, size in self.lengths.items()]
         parts += [self._from_tile(dimension, element, scale) for dimension in self.dimensions]
         total = None
         for part in parts:
@@ -129,9 +136,32 @@ class PointerAccess:
         if is_far != (element == i64):
             return None
         build = self.build
-        positions = build.cast(build.range(size), element)
+        positions = build.cast(self._positions(axis), element)
         moved = self._times(positions, build.product(step, scale, element))
-        return along(build, moved, (axis,), self.axes, self.sizes)
+        return along(build, moved, self._dimensions_of(axis), self.names, self.sizes)
+
+    def _dimensions_of(self, *axes: str) -> tuple[str, ...]:
+        """The dimensions of the pointers that some axes are in."""
+        pairs = zip(self.names, self.groups, strict=True)
+        return tuple(name for name, group in pairs if not {*axes}.isdisjoint(group))
+
+    def _positions(self, axis: str) -> SSAValue:
+        """The positions along an axis, i32, of the elements along its dimension."""
+        (place,) = (place for place, group in enumerate(self.groups) if axis in group)
+        group, count = self.groups[place], self.sizes[place]
+        after = prod(self.lengths[other] for other in group[group.index(axis) + 1 :])
+        found, size = self.build.range(count), self.lengths[axis]
+        if size == 1 < count:
+            return self.build.filled(0, found.type)
+        if after > 1:
+            found = self.build.binary(arith.DivUIOp, found, after)
+        return found if size * after == count else self.build.binary(arith.RemUIOp, found, size)
+
+    def _below(self, axis: str, count: Number) -> SSAValue:
+        """Which elements along an axis's dimension are at positions below a count, i64: i1."""
+        build, positions = self.build, self._positions(axis)
+        limit = build.integer(arith.MinSIOp, build.integer(arith.MaxSIOp, count, 0), self.lengths[axis])
+        return build.compare("slt", positions, build.splat(build.number(limit, i32), tt.shape(positions.type)))
 
     def _step(self, axis: str) -> Number:
         """Elements that one position along an axis moves, index tiles aside; i64 where the memory is far."""
@@ -162,30 +192,30 @@ class PointerAccess:
     def mask(self) -> SSAValue | None:
         """Which elements are active: i1, one an element; None for all."""
         conditions: dict[tuple[str, ...], SSAValue] = {}
-        for axes, condition in self._conditions():
-            before = conditions.get(axes)
-            conditions[axes] = condition if before is None else self.build.binary(arith.AndIOp, before, condition)
+        for names, condition in self._conditions():
+            before = conditions.get(names)
+            conditions[names] = condition if before is None else self.build.binary(arith.AndIOp, before, condition)
         result = None
-        for axes, condition in sorted(conditions.items(), key=lambda item: len(item[0])):
-            whole = along(self.build, condition, axes, self.axes, self.sizes)
+        for names, condition in sorted(conditions.items(), key=lambda item: len(item[0])):
+            whole = along(self.build, condition, names, self.names, self.sizes)
             result = whole if result is None else self.build.binary(arith.AndIOp, result, whole)
         return result
 
     def _conditions(self) -> list[tuple[tuple[str, ...], SSAValue]]:
+        """Which elements are active along some dimensions of the pointers."""
         found: list[tuple[tuple[str, ...], SSAValue]] = []
-        sizes = dict(zip(self.axes, self.sizes, strict=True))
         for axis, count in self.operation.bounds.items():
             known = self.state.number(count)
-            if not isinstance(known, int) or known < sizes[axis]:
-                found.append(((axis,), below(self.build, known, sizes[axis])))
+            if not isinstance(known, int) or known < self.lengths[axis]:
+                found.append((self._dimensions_of(axis), self._below(axis, known)))
         if self.operation.mask is not None:
             found.append((self.axes, self.state.value(self.operation.mask)))
         for dimension in self.dimensions:
             if dimension.is_guarded:
-                found += self._guard(dimension, sizes)
+                found += self._guard(dimension)
         return found
 
-    def _guard(self, dimension: _Dimension, sizes: Mapping[str, int]) -> list[tuple[tuple[str, ...], SSAValue]]:
+    def _guard(self, dimension: _Dimension) -> list[tuple[tuple[str, ...], SSAValue]]:
         build, size = self.build, dimension.size
         if size is None:
             raise unsupported(self.operation, "a guarded dimension's size is not declared with vk.size")
@@ -193,25 +223,24 @@ class PointerAccess:
             (axis,) = dimension.terms
             first = build.integer(arith.SubiOp, 0, dimension.offset)
             end = build.sum(size, first)
-            starts = below(build, first, sizes[axis])
-            return [
-                ((axis,), build.binary(arith.XOrIOp, starts, 1)),
-                ((axis,), below(build, end, sizes[axis])),
-            ]
-        axes = tuple(axis for axis in self.axes if axis in dimension.varies_along)
-        index = self._index(dimension, axes, tuple(sizes[axis] for axis in axes))
+            starts = self._below(axis, first)
+            place = self._dimensions_of(axis)
+            return [(place, build.binary(arith.XOrIOp, starts, 1)), (place, self._below(axis, end))]
+        names = self._dimensions_of(*dimension.varies_along)
+        index = self._index(dimension, names)
         limit = build.splat(build.number(size), tt.shape(index.type))
-        return [(axes, build.compare("ult", index, limit))]
+        return [(names, build.compare("ult", index, limit))]
 
-    def _index(self, dimension: _Dimension, axes: tuple[str, ...], sizes: tuple[int, ...]) -> SSAValue:
-        """A dimension's index as i64, with the axes along which it varies."""
+    def _index(self, dimension: _Dimension, names: tuple[str, ...]) -> SSAValue:
+        """A dimension's index as i64, along the dimensions of the pointers along which it varies."""
         build = self.build
+        sizes = [size for name, size in zip(self.names, self.sizes, strict=True) if name in names]
         index = build.splat(build.number(dimension.offset), sizes)
         for axis, coefficient in dimension.terms.items():
-            positions = build.cast(build.range(sizes[axes.index(axis)]), i64)
-            moved = along(build, self._times(positions, coefficient), (axis,), axes, sizes)
+            positions = build.cast(self._positions(axis), i64)
+            moved = along(build, self._times(positions, coefficient), self._dimensions_of(axis), names, sizes)
             index = build.binary(arith.AddiOp, index, moved)
         if dimension.tile is not None:
-            tile = along(build, build.cast(dimension.tile, i64), dimension.axes, axes, sizes)
+            tile = along(build, build.cast(dimension.tile, i64), dimension.axes, names, sizes)
             index = build.binary(arith.AddiOp, index, tile)
         return index

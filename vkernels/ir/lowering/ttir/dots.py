@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects.builtin import f32, i8, i32, i64
 from xdsl.dialects.scf import ForOp, YieldOp
 from xdsl.ir import Attribute, Block, SSAValue
 
-from vkernels.ir.analysis.dot_orientation import LEAST_ROWS, prefers_turned
 from vkernels.ir.dialect import DotOp, ScaledDotOp, arith, axes_of, sizes_of, tt
 from vkernels.ir.dialect.combining import combining
 
 from ..common import is_half, is_quarter
 from .builder import TtirBuilder
+from .operand_groups import DotShape, dot_shape, is_turned
 from .reductions import reduced
 from .state import TtirState
 from .tiles import along, transposed
@@ -34,28 +33,14 @@ MOST_PRODUCTS = 1 << 13
 """Products that a program holds at once in registers, where they are added up without Triton's dot."""
 
 
-@dataclass(frozen=True)
-class _Shape:
-    """The axes of a dot: of both operands (a batch), of the left alone, of the right alone, and contracted."""
-
-    batch: tuple[str, ...]
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
-    axis: str
-    sizes: dict[str, int]
-
-    def count(self, axes: Sequence[str]) -> int:
-        return prod(self.sizes[axis] for axis in axes)
-
-
 def lower_dot(state: TtirState, operation: DotOp) -> None:
-    shape = _shape(operation)
+    shape = dot_shape(operation)
     left, right, total = (state.value(operand) for operand in operation.operands)
     narrow = (_narrowed(left), _narrowed(right))
     for a, b in (narrow, (left, right)):
         if _fits(shape, tt.element(a.type), tt.element(b.type), tt.element(total.type)):
             a, b, total = _signed(state, operation, shape, (left, a), (right, b), total)
-            state.define(operation.result, _dot(state.build, operation, shape, a, b, total))
+            state.define(operation.result, _dot(state, operation, shape, a, b, total))
             return
     state.define(operation.result, _added_up(state, operation, shape, left, right, total))
 
@@ -63,7 +48,7 @@ def lower_dot(state: TtirState, operation: DotOp) -> None:
 def _signed(
     state: TtirState,
     operation: DotOp,
-    shape: _Shape,
+    shape: DotShape,
     left: tuple[SSAValue, SSAValue],
     right: tuple[SSAValue, SSAValue],
     total: SSAValue,
@@ -88,7 +73,7 @@ def _signed(
 def _plus_sum(
     state: TtirState,
     operation: DotOp,
-    shape: _Shape,
+    shape: DotShape,
     value: SSAValue,
     axes: Sequence[str],
     rest: tuple[str, ...],
@@ -103,7 +88,7 @@ def _plus_sum(
 
 def lower_scaled_dot(state: TtirState, operation: ScaledDotOp) -> None:
     """Triton's scaled dot, which devices without such an instruction take as one of bf16."""
-    build, shape, blocks = state.build, _shape(operation), operation.blocks.data
+    build, shape, blocks = state.build, dot_shape(operation), operation.blocks.data
     shape.sizes[blocks] = sizes_of(operation.left_scale)[blocks]
     batch, rows, columns, axis = shape.batch, shape.rows, shape.columns, (shape.axis,)
     groups = (
@@ -116,17 +101,6 @@ def lower_scaled_dot(state: TtirState, operation: ScaledDotOp) -> None:
     operands = [_grouped(build, state.value(value), axes_of(value), group, shape) for value, group in groups]
     result, order = build.result(tt.DotScaledOp(*operands)), (*batch, *rows, *columns)
     state.define(operation.result, _ungrouped(build, result, order, axes_of(operation.sum), shape))
-
-
-def _shape(operation: DotOp | ScaledDotOp) -> _Shape:
-    left, right, axis = axes_of(operation.left), axes_of(operation.right), operation.axis.data
-    return _Shape(
-        tuple(a for a in left if a in right and a != axis),
-        tuple(a for a in left if a not in right),
-        tuple(a for a in right if a not in left),
-        axis,
-        {**sizes_of(operation.left), **sizes_of(operation.right)},
-    )
 
 
 def _narrowed(value: SSAValue) -> SSAValue:
@@ -143,7 +117,7 @@ def _is_unsigned(value: SSAValue) -> bool:
     return isinstance(value.owner, arith.ExtUIOp) and tt.element(value.owner.input.type) == i8
 
 
-def _fits(shape: _Shape, left: Attribute, right: Attribute, total: Attribute) -> bool:
+def _fits(shape: DotShape, left: Attribute, right: Attribute, total: Attribute) -> bool:
     """Whether Triton has such a dot, of operands of these elements."""
     is_float = left == f32 or is_half(left) or is_quarter(left)
     if left != right or not ((total == f32 and is_float) or (left == i8 and total == i32)):
@@ -153,17 +127,18 @@ def _fits(shape: _Shape, left: Attribute, right: Attribute, total: Attribute) ->
 
 
 def _dot(
-    build: TtirBuilder, operation: DotOp, shape: _Shape, left: SSAValue, right: SSAValue, total: SSAValue
+    state: TtirState, operation: DotOp, shape: DotShape, left: SSAValue, right: SSAValue, total: SSAValue
 ) -> SSAValue:
     """Triton's dot, with the axes of each kind joined into one, and its operands in either order."""
+    build, operands = state.build, state.operands
     batch, rows, columns, axis = shape.batch, shape.rows, shape.columns, (shape.axis,)
     axes = axes_of(operation.sum)
     of_left, of_right = axes_of(operation.left), axes_of(operation.right)
-    if prefers_turned(operation) and shape.count(columns) >= min(shape.count(rows), LEAST_ROWS):
+    if is_turned(operation, shape):
         (left, of_left, rows), (right, of_right, columns) = (right, of_right, columns), (left, of_left, rows)
     order = (*batch, *rows, *columns)
-    a = _grouped(build, left, of_left, (batch, rows, axis), shape)
-    b = _grouped(build, right, of_right, (batch, axis, columns), shape)
+    a = operands[left] if left in operands else _grouped(build, left, of_left, (batch, rows, axis), shape)
+    b = operands[right] if right in operands else _grouped(build, right, of_right, (batch, axis, columns), shape)
     c = _grouped(build, total, axes, (batch, rows, columns), shape)
     precision = operation.precision.data
     imprecise = IMPRECISE if precision == "tf32" and is_quarter(tt.element(left.type)) else 0
@@ -171,7 +146,7 @@ def _dot(
 
 
 def _ungrouped(
-    build: TtirBuilder, result: SSAValue, order: tuple[str, ...], axes: Sequence[str], shape: _Shape
+    build: TtirBuilder, result: SSAValue, order: tuple[str, ...], axes: Sequence[str], shape: DotShape
 ) -> SSAValue:
     """A result with one dimension for each axis, in another order; `order`: its axes as they are joined."""
     sizes = [shape.sizes[name] for name in order]
@@ -181,7 +156,7 @@ def _ungrouped(
 
 
 def _grouped(
-    build: TtirBuilder, value: SSAValue, axes: Sequence[str], groups: Sequence[tuple[str, ...]], shape: _Shape
+    build: TtirBuilder, value: SSAValue, axes: Sequence[str], groups: Sequence[tuple[str, ...]], shape: DotShape
 ) -> SSAValue:
     """A tile with one dimension for each group of axes; a batch of one is left out."""
     value = transposed(build, value, axes, [axis for group in groups for axis in group])
@@ -190,7 +165,7 @@ def _grouped(
 
 
 def _added_up(
-    state: TtirState, operation: DotOp, shape: _Shape, left: SSAValue, right: SSAValue, total: SSAValue
+    state: TtirState, operation: DotOp, shape: DotShape, left: SSAValue, right: SSAValue, total: SSAValue
 ) -> SSAValue:
     """Products added up, slice by slice along the contracted axis where they are too many at once."""
     build, axes, count = state.build, axes_of(operation.sum), shape.sizes[shape.axis]
@@ -215,7 +190,13 @@ def _added_up(
 
 
 def _plus_products(
-    state: TtirState, shape: _Shape, left: SSAValue, right: SSAValue, total: SSAValue, axes: tuple[str, ...], count: int
+    state: TtirState,
+    shape: DotShape,
+    left: SSAValue,
+    right: SSAValue,
+    total: SSAValue,
+    axes: tuple[str, ...],
+    count: int,
 ) -> SSAValue:
     build = state.build
     every = (*axes, shape.axis)

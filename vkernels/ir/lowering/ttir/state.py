@@ -55,6 +55,8 @@ class TtirState:
     swap_offsets: dict[SSAValue, SSAValue] = field(default_factory=dict)
     """The start of swap space whose size depends on the call, in bytes from `swap_base`."""
     swap_base: SSAValue | None = None
+    operands: dict[SSAValue, SSAValue] = field(default_factory=dict)
+    """Of tiles that dots take: the same elements, with one dimension for each side of the dot."""
     slot: arith.ConstantOp = field(default_factory=lambda: arith.ConstantOp(IntegerAttr(0, i32)))
     """The offset of the slot: known when all of the scratchpad has been handed out."""
 

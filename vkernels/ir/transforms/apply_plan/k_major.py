@@ -76,7 +76,7 @@ def _emit_launch(
     block = Block(arg_types=[i64] * len(grid))
     frame = LoopFrame(block, top)
     index: dict[int, Index] = {place: ((), number) for place, number in zip(outer, block.args, strict=False)}
-    names = {place: next(axis for axis in (*state.axes, f"rows of {name}") if axis != copy.axis) for place in sides}
+    names = {place: next(axis for axis in (*state.axes, f"{name}_rows") if axis != copy.axis) for place in sides}
     names[last] = copy.axis
     bounds: dict[str, SSAValue] = {}
     for number, (place, side) in zip(block.args[len(outer) :], sides.items(), strict=True):
