@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,7 @@ def used_twice(a: Float[vk.Tensor, "M K"], b: Float[vk.Tensor, "K N"], out: Floa
 
 
 def arguments_of(
-    rng: np.random.Generator, shapes: dict[str, tuple[int, ...]], dtype: Any = np.float32
+    rng: np.random.Generator, shapes: Mapping[str, tuple[int, ...]], dtype: Any = np.float32
 ) -> dict[str, Any]:
     """Small whole numbers, whose sums are exact in any order; the output is poisoned."""
     made: dict[str, Any] = {name: rng.integers(-4, 5, shape).astype(dtype) for name, shape in shapes.items()}
