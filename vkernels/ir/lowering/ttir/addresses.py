@@ -89,10 +89,8 @@ class PointerAccess:
     def positions(self, dimension: int) -> SSAValue:
         """The index of all elements in one dimension, i64."""
         place = self.dimensions[dimension]
-        axes = tuple(axis for axis in self.axes if axis in place.varies_along)
-        sizes = dict(zip(self.axes, self.sizes, strict=True))
-        index = self._index(place, axes, tuple(sizes[axis] for axis in axes))
-        return along(self.build, index, axes, self.axes, self.sizes)
+        names = self._dimensions_of(*place.varies_along)
+        return along(self.build, self._index(place, names), names, self.names, self.sizes)
 
     def byte_offsets(self, mask: SSAValue | None) -> SSAValue:
         """Byte offsets into the scratchpad, i32, one an element; the slot's where the mask is false."""
