@@ -16,6 +16,7 @@ from vkernels.autotune.plan_space import read
 from vkernels.compiler.artifact_cache import ArtifactCache
 from vkernels.compiler.backends.resources import taken_by
 from vkernels.compiler.backends.triton_adapter import Binary
+from vkernels.compiler.binaries.launch_loops import launch_loops
 from vkernels.compiler.binaries.read_code import read_binary
 from vkernels.compiler.compile_gpu import CompiledGpu, Lowering
 from vkernels.compiler.default_session import default_session
@@ -24,7 +25,6 @@ from vkernels.compiler.workers.compile_cached import compile_cached
 from vkernels.compiler.workers.compile_pool import CompilePool
 from vkernels.compiler.workers.jobs import CompileFailure
 from vkernels.inspect.cases import KernelSource, kernel_at
-from vkernels.inspect.launch_loops import launch_loops
 from vkernels.inspect.specialisation import SpecialisationRequest, specialise
 from vkernels.inspect.task import Task
 from vkernels.ir.limits import Limits

@@ -11,6 +11,7 @@ from vkernels.compiler.artifact_cache import ArtifactCache
 from vkernels.compiler.backends.resources import Resources, taken_by
 from vkernels.compiler.backends.triton_adapter import inlined_ttir
 from vkernels.compiler.backends.triton_kernels import Configuration, jit_configurations, jit_parameters, jit_ttir
+from vkernels.compiler.binaries.launch_loops import LoopReport, launch_loops
 from vkernels.compiler.binaries.read_code import read_binary
 from vkernels.compiler.binaries.static_bound import StaticBound
 from vkernels.compiler.workers.compile_cached import compile_cached
@@ -21,8 +22,6 @@ from vkernels.ir.disk_cache import DiskCache
 from vkernels.ir.errors import FileError
 from vkernels.ir.planning.resources import OutOfResources, held, misfit
 from vkernels.targets import Target, limits_of, target_named
-
-from .launch_loops import LoopReport, launch_loops
 
 
 @dataclass(frozen=True)

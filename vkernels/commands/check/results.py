@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from vkernels.compiler.binaries.launch_loops import loops_as_json
 from vkernels.compiler.plan_fallback import BOTTOM
 from vkernels.inspect.check.cells import Cell, CellLaunch, PlanSummary
 from vkernels.inspect.check.check import Checked
-from vkernels.inspect.launch_loops import loops_as_json
 from vkernels.ir.slow_plan import SlowPlan
 
 from ..formatting import format_seconds

@@ -9,6 +9,7 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 
 from vkernels.compiler.backends.resources import Resources, taken_by
+from vkernels.compiler.binaries.launch_loops import LaunchLoops, launch_loops
 from vkernels.compiler.binaries.read_code import KernelCode
 from vkernels.compiler.specialise import kernel_in
 from vkernels.ir.analyses import annotate_needs, phases_of
@@ -36,8 +37,6 @@ from vkernels.ir.slow_plan import SlowPlan
 from vkernels.ir.transforms.apply_plan.find_words import find_word_dots
 from vkernels.ir.transforms.apply_plan.planned_kernel import plan_kernel
 from vkernels.targets import Target, limits_of
-
-from ..launch_loops import LaunchLoops, launch_loops
 
 
 def homes_under(kernel: KernelOp, plan: Plan, sizes: Mapping[str, int]) -> dict[str, Home]:

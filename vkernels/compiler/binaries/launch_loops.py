@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vkernels.compiler.binaries.instructions import Kind
-from vkernels.compiler.binaries.loop_use import LoopUse
-from vkernels.compiler.binaries.match_loops import copied_bytes, trips_of
-from vkernels.compiler.binaries.read_code import KernelCode
-from vkernels.compiler.binaries.source_loops import read_source
-from vkernels.compiler.binaries.static_bound import LATENCY, TENSOR, LaunchWork, StaticBound, loop_cycles, static_bound
 from vkernels.ir.analysis.needs.device import UNKNOWN_TRIPS
 from vkernels.ir.errors import FileError
 from vkernels.ir.limits import Limits
+
+from .instructions import Kind
+from .loop_use import LoopUse
+from .match_loops import copied_bytes, trips_of
+from .read_code import KernelCode
+from .source_loops import read_source
+from .static_bound import LATENCY, TENSOR, LaunchWork, StaticBound, loop_cycles, static_bound
 
 
 @dataclass(frozen=True)
