@@ -2,11 +2,15 @@
 
     python benchmarks/binaries.py run RECORDS.jsonl [--only matmul] [--on sm_90,gfx942] [--configurations 4]
     python benchmarks/binaries.py show RECORDS.jsonl [--markdown FILE]
+    python benchmarks/binaries.py judged RECORDS.jsonl [--markdown FILE]
 
 `run` compiles each row's hand kernel in some configurations and our kernel with its chosen plan, for every
 architecture, and appends the static bound of each (`vkernels/compiler/binaries/static_bound.py`) to the records; what
 is there already is left out. `show` prints ours / hand, the hand kernel's best configuration counting: rows kernels,
 columns architectures. Above 1, ours is bound to be slower. A bound says what loops cost at least; it is no time.
+
+Our plan is the one that calls come to: the best of a few by its binaries. `run --judge 1` records the model's choice
+beside it, and `judged` prints what judging gains: the bound of the model's choice / that of the judged plan.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ from common import json_lines
 from rich.console import Console
 from rich.table import Table
 
+from vkernels.compiler.judged_plans import JUDGED
 from vkernels.compiler.workers.compile_pool import CompilePool
 from vkernels.inspect.cases import KernelCase, KernelSource, kernel_at
 from vkernels.inspect.check.check import CheckTools, check, triton_version
@@ -102,9 +107,10 @@ class Runner:
         }  # fmt: skip
 
     def ours(self, row: Row, architecture: str) -> None:
-        target = known_targets()[DEVICES[architecture]]
+        target, judge = known_targets()[DEVICES[architecture]], self.tools.judge
         for number, kernel in enumerate(row.ours):
-            head = {"row": row.name, "architecture": architecture, "part": f"{OURS} {number}", "configuration": ""}
+            head = {"row": row.name, "architecture": architecture, "part": f"{OURS} {number}",
+                    "configuration": chosen_of(judge)}  # fmt: skip
             if key_of(head) not in self.known:
                 self.write({**head, **self.our_bound(kernel, target)})
 
@@ -129,6 +135,11 @@ class Runner:
             "registers": cell.registers_per_thread, "spill_bytes": cell.spill_bytes,
             "plan": None if cell.planned is None else dict(cell.planned.plan),
         }  # fmt: skip
+
+
+def chosen_of(judge: int) -> str:
+    """How records call our plan of so many that were judged; that of calls has no name."""
+    return "" if judge == JUDGED else f"best of {judge}"
 
 
 def case_of(kernel: OurKernel) -> KernelCase:
@@ -167,12 +178,14 @@ def run(
     ours: Annotated[bool, typer.Option(help="Our kernels, too.")] = True,
     hand: Annotated[bool, typer.Option(help="Hand kernels, too.")] = True,
     minutes: Annotated[float, typer.Option(help="Begin no further cell after so long.")] = 1e9,
+    judge: Annotated[int, typer.Option(help="Plans of ours that are judged.")] = JUDGED,
 ) -> None:
     """Compile and bound what RECORDS lacks, with one compiler at a time."""
     os.environ.pop("TRITON_INTERPRET", None)
     begun = time.monotonic()
     with InspectPool(1, 300.0) as preparing, CompilePool(1, SECONDS) as compiling:
-        runner = Runner(records, CheckTools(preparing, compiling, DiskCache(limit_bytes=4 << 30), triton_version()))
+        cache = DiskCache(limit_bytes=4 << 30)
+        runner = Runner(records, CheckTools(preparing, compiling, cache, triton_version(), judge=judge))
         for row, architecture in chosen(only, on):
             if time.monotonic() - begun > 60 * minutes:
                 break
@@ -226,6 +239,36 @@ def show(records: Path, only: Only = "", markdown: Path | None = None) -> None:
     console.print("Ours / hand by static bound: not a measurement. – : the architecture lacks the unit.")
     if markdown is not None:
         markdown.write_text("\n".join(lines) + "\n")
+
+
+@app.command()
+def judged(records: Path, only: Only = "", markdown: Path | None = None) -> None:
+    """Print the bound of the model's choice / that of the plan that was judged best."""
+    known, lines = records_in(records), [f"| kernel | {' | '.join(DEVICES)} |", "|---|" + "---|" * len(DEVICES)]
+    table = Table("kernel", *DEVICES)
+    for row in ROWS:
+        if not only or any(part in row.name for part in only.split(",")):
+            texts = [gain_of(row, architecture, known) for architecture in DEVICES]
+            if any(texts):
+                table.add_row(row.name, *texts)
+                lines.append(f"| {row.name} | {' | '.join(texts)} |")
+    console.print(table)
+    console.print("Bound of the model's choice / of the judged plan: not a measurement.")
+    if markdown is not None:
+        markdown.write_text("\n".join(lines) + "\n")
+
+
+def gain_of(row: Row, architecture: str, known: Mapping[Key, Record]) -> str:
+    """What judging gains in a cell, with the bounds in microseconds."""
+    least = row.moved / limits_of(known_targets()[DEVICES[architecture]]).memory_bandwidth
+    totals = []
+    for judge in (1, JUDGED):
+        found = [known.get((row.name, architecture, f"{OURS} {n}", chosen_of(judge))) for n in range(len(row.ours))]
+        if any(each is None or "error" in each for each in found):
+            return "no code" if any(each is not None and "error" in each for each in found) else ""
+        totals.append(max(least, sum(each["seconds"] for each in found if each is not None)))
+    before, after = totals
+    return f"{before / after:.2f} ({1e6 * before:.0f} → {1e6 * after:.0f} µs)"
 
 
 if __name__ == "__main__":

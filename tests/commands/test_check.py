@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -49,8 +48,8 @@ def own_cache(monkeypatch, tmp_path):
 
 @pytest.fixture
 def vk(run_vk, shared_workers):
-    """Runs `vk check` in this process; gives exit code, output and errors."""
-    return partial(run_vk, "check")
+    """Runs `vk check` in this process; gives exit code, output and errors. One plan is compiled."""
+    return lambda *arguments: run_vk("check", "--judge", "1", *arguments)
 
 
 @pytest.fixture

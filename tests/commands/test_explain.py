@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
@@ -70,8 +69,8 @@ def own_cache(monkeypatch, tmp_path):
 
 @pytest.fixture
 def vk(run_vk, shared_workers):
-    """Runs `vk explain` in this process; gives exit code, output and errors."""
-    return partial(run_vk, "explain")
+    """Runs `vk explain` in this process; gives exit code, output and errors. One plan is compiled."""
+    return lambda *arguments: run_vk("explain", "--judge", "1", *arguments)
 
 
 @pytest.fixture

@@ -30,6 +30,12 @@ Layouts = Annotated[
 ]
 Cache = Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the compile cache.")]
 CompileSeconds = Annotated[float, typer.Option(min=0.001, help="Time limit of one compile, in seconds.")]
+Judge = Annotated[
+    int,
+    typer.Option(
+        min=1, metavar="N", help="Plans for a GPU that are compiled to take the best by its loops, as calls do."
+    ),
+]
 Json = Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the results as JSON (`-` for stdout).")]
 Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Also write an HTML report.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Number of threads. Default: all usable cores.")]

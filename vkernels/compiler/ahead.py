@@ -62,15 +62,16 @@ def compile_ahead(
     left_open: Sequence[str] = (),
     is_deterministic: bool = False,
     layouts: Mapping[str, str] | None = None,
+    judge: int | None = None,
 ) -> tuple[AheadResult, ...]:
     """A kernel's code for each shape on each target, as a call with tensors of their own would have it: row after row,
     or as `layouts` says (`strides_in_order`).
 
     `cpu`: the target called so. `left_open`: constants that those calls do not give, so that tuned values are taken
-    where there are any. `is_deterministic`: calls are set to be. The session stores plans, binaries and native code,
-    and calls like these find them. Raises `OptionError` for a target, a size or a layout that does not exist,
-    `SetupError` for a target that the installed Triton has no compiler for, and what a call would raise, with a note
-    of the shape and target.
+    where there are any. `is_deterministic`: calls are set to be. `judge`: see `CompileRequest`. The session
+    stores plans, binaries and native code, and calls like these find them. Raises `OptionError` for a target, a size or
+    a layout that does not exist, `SetupError` for a target that the installed Triton has no compiler for, and what a
+    call would raise, with a note of the shape and target.
     """
     listed_shapes = [shapes] if isinstance(shapes, Mapping) else list(shapes)
     listed_targets = [targets] if isinstance(targets, str | Target) else list(targets)
@@ -81,7 +82,7 @@ def compile_ahead(
         for key, target in compile_targets:
             try:
                 request = CompileRequest(
-                    kernel, example, target, left_open=left_open, wants_deterministic=is_deterministic
+                    kernel, example, target, left_open=left_open, wants_deterministic=is_deterministic, judge=judge
                 )
                 made = session.compile(request).executable()
             except Error as error:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from vkernels.ir.errors import Error, OutOfMemoryError, PlanError, SlowPlanWarning, warn_caller
@@ -26,7 +27,10 @@ from .plans import stated_rung
 from .size_classes import EXACT
 
 if TYPE_CHECKING:
+    from vkernels.ir.planning.choose_plan import Chosen
+
     from .compilation import Compilation
+    from .plan_cache import CachedPlan
 
 _log = logging.getLogger(__name__)
 
@@ -54,7 +58,7 @@ def provider_of(compilation: Compilation, bind: Binder[Any, Bound]) -> CodeProvi
 class FixedPlanProvider(Generic[Bound]):
     """Provides code of the author's plan, and no other; see `TieredProvider`."""
 
-    is_final = True
+    is_final, is_plain = True, False
 
     def __init__(self, compilation: Compilation, plan: Plan, bind: Binder[Any, Bound]):
         self._compilation, self._plan, self._bind = compilation, plan, bind
@@ -79,7 +83,7 @@ class TieredProvider(Generic[Bound]):
     """Provides code of the best plan that fits, or at first of a plain plan. Safe to use from several threads.
 
     `bind`: binds code to arguments, in the thread of a call. `is_final`: `get` gave the best code, so that the provider
-    may be dropped.
+    may be dropped. On a GPU, the best plan is that of the model until some plans are judged by their binaries.
     """
 
     def __init__(self, compilation: Compilation, bind: Binder[Any, Bound]):
@@ -88,6 +92,7 @@ class TieredProvider(Generic[Bound]):
         self._is_deterministic = compilation.request.is_deterministic
         self._lock = threading.Lock()
         self._best: Future[_Best] | None = None
+        self._judged: Future[_Best | None] | None = None
         self._begun = 0.0
         self._current: _Best | None = None
         self._is_late = False
@@ -102,6 +107,8 @@ class TieredProvider(Generic[Bound]):
         patience = None if session.waiters or self._is_deterministic else session.patience
         if not wait([best], None if patience is None else max(0.0, self._begun + patience - time.monotonic())).done:
             return self._plain(best, patience)
+        if patience is None and self._judged is not None and not self._is_deterministic:
+            wait([self._judged])
         return self._take(best)
 
     def reject(self, shortage: Shortage) -> Bound:
@@ -118,13 +125,18 @@ class TieredProvider(Generic[Bound]):
 
     def on_better(self, callback: Callable[[], None]) -> None:
         """Call `callback` once, in any thread, when `get` has better code than it gave, which may be now."""
-        best = self._best
-        if self._current is None and best is not None:
-            best.add_done_callback(lambda done: None if done.exception() else callback())
+        better: Future[Any] | None = self._best if self._current is None else self._judged
+        if better is not None:
+            better.add_done_callback(lambda done: None if done.exception() else callback())
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether `get` gave code of a plain plan."""
+        return self._current is None
 
     @property
     def is_final(self) -> bool:
-        return self._current is not None
+        return self._current is not None and self._judged is None
 
     def _begin(self) -> Future[_Best]:
         """The best code, which is being made or is there. If making it failed, it is started again."""
@@ -151,7 +163,25 @@ class TieredProvider(Generic[Bound]):
         found = self._first_fit()
         if not self._compilation.request.target.on_gpu:
             self._compilation.session.calibration.begin()
+        elif self._compilation.plans.may_judge:
+            self._begin_judging(found[0].chosen)
         return found
+
+    def _begin_judging(self, present: Chosen | CachedPlan) -> None:
+        """Judge plans by their binaries in the background; meanwhile calls run the `present` one."""
+        from .judge_plans import judge_plans
+
+        self._judged = start_in_background(partial(judge_plans, self._compilation, present), self._kernel)
+        self._judged.add_done_callback(self._log_failure)
+        self._compilation.session.note_pending(self._judged)
+
+    def _judged_by_now(self) -> _Best | None:
+        """The better plan, once after it is found."""
+        judged = self._judged
+        if judged is None or not judged.done():
+            return None
+        self._judged = None
+        return None if judged.exception() is not None else judged.result()
 
     def _first_fit(self) -> _Best:
         try:
@@ -171,7 +201,7 @@ class TieredProvider(Generic[Bound]):
     def _take(self, best: Future[_Best]) -> Bound:
         found = best.result()
         with self._lock:
-            fallback, code = self._current = self._current or found
+            fallback, code = self._current = self._judged_by_now() or self._current or found
             while True:
                 try:
                     bound = self._bind(code, fallback.chosen.plan, fallback.chosen.rung)
@@ -222,7 +252,7 @@ class TieredProvider(Generic[Bound]):
         error = best.exception()
         if error is not None and not isinstance(error, AbandonedError):
             _log.error(
-                "%s on %s: there is no better plan, the plain one stays", self._kernel, self._slice, exc_info=error
+                "%s on %s: there is no better plan, the present one stays", self._kernel, self._slice, exc_info=error
             )
 
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .compile_gpu import Lowering
     from .counters import CompileCounters
     from .gpu_binaries import BinaryCompiler
+    from .judge_by_static_bound import Judging
     from .log_once import LogOnce
     from .plan_cache import PlanCache
     from .request import Code
@@ -54,6 +55,7 @@ class SessionLike(Protocol):
     log_once: LogOnce
     tuned_plans: TunedPlans
     exact_shapes: int
+    judge: int
     calibration: BackgroundCalibration
 
     def note_pending(self, best: Future[Any]) -> None: ...
@@ -149,8 +151,20 @@ class Compilation:
         return Plans(
             kernel, self.variants.ir(kernel, signature).kernel, arguments.sizes, arguments.dtypes,
             self.request.limits, arguments.strides, session.tuned_plans, session.plan_cache, of_class=planning,
-            is_deterministic=self.request.is_deterministic,
+            is_deterministic=self.request.is_deterministic, judging=self._judging,
         )  # fmt: skip
+
+    @property
+    def _judging(self) -> Judging | None:
+        """How plans are judged by their binaries: those of a GPU for the sizes of a call. Plans of deterministic calls
+        follow from the kernel alone."""
+        request = self.request
+        count = self.session.judge if request.judge is None else request.judge
+        if count < 2 or not request.target.on_gpu or request.is_deterministic or self.size_class is not EXACT:
+            return None
+        from .judge_by_static_bound import Judging
+
+        return Judging(count, request.target.architecture)
 
     def executable(self) -> Executable:
         """The plan, its rung and the code that calls run.
@@ -160,6 +174,10 @@ class Compilation:
         own = self.request.plan or self.plans.author_plan()
         if own is None:
             fallback, code = self.plans.first_fit(self.fitting_code)
+            if self.plans.may_judge:
+                from .judge_plans import judge_plans
+
+                fallback, code = judge_plans(self, fallback.chosen) or (fallback, code)
             return Executable(fallback.chosen.plan, fallback.chosen.rung, code)
         try:
             code = self.code(own)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from vkernels.ir.fork_safe import fork_safe_lock
 
+from .judged_plans import JUDGED
 from .session import CompilerSession
 
 _session: CompilerSession | None = None
@@ -21,7 +22,7 @@ def default_session() -> CompilerSession:
         from vkernels.ir.disk_cache import DiskCache
 
         with _lock:
-            session = _session = _session or CompilerSession(DiskCache(), calibrates=True)
+            session = _session = _session or CompilerSession(DiskCache(), calibrates=True, judge=JUDGED)
     return session
 
 

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from vkernels.ir.planning.space import PlanSearchSpace
     from vkernels.ir.slow_plan import SlowPlan
 
+    from .judge_by_static_bound import Judging
+
 Code = TypeVar("Code")
 
 
@@ -54,7 +56,8 @@ class Plans:
     `strides`: by name, strides in elements, None where each tensor lies row after row; `tuned_plans` and `plan_cache`:
     the session's; `apart`: the IR for tensors that share no memory, for which plans are tuned, if not `built`.
     `of_class`: that of which `sizes` are the largest, if there is one. `is_deterministic`: they follow from what stands
-    here alone, and update floats in one order; `limits` are `deterministic_limits` then.
+    here alone, and update floats in one order; `limits` are `deterministic_limits` then. `judging`: how several plans
+    are judged by their binaries, if they are.
     """
 
     kernel: KernelLike
@@ -68,6 +71,7 @@ class Plans:
     apart: KernelOp | None = None
     of_class: ClassPlanning | None = None
     is_deterministic: bool = False
+    judging: Judging | None = None
 
     @property
     def allowed(self) -> Limits:
@@ -94,12 +98,13 @@ class Plans:
         return plan
 
     def fallback(self, attempt: Callable[[Plan], Code]) -> PlanFallback[Code]:
-        """The plans in the order in which a call tries them, where the author gives none: a tuned one, else a cached
-        one, then those that are chosen. `attempt`: makes a plan's code, as `PlanFallback` has it."""
+        """The plans in the order in which a call tries them, where the author gives none: a tuned one, else the best by
+        its binaries, else a cached one, then those that are chosen. `attempt`: makes a plan's code, as `PlanFallback`
+        has it."""
         if self.tuned is not None:
             first: CachedPlan | None = CachedPlan(self.tuned, stated_rung(self.tuned))
         else:
-            first = self.cached(self.cache_key)
+            first = self.judged or self.cached(self.cache_key)
         return PlanFallback(self.kernel.name, self.ranked, attempt, first)
 
     def known_fallback(self, attempt: Callable[[Plan], Code]) -> PlanFallback[Code] | None:
@@ -115,17 +120,36 @@ class Plans:
             self.plan_cache.put(self.cache_key, chosen.plan, chosen.rung, self.slow_plan(fallback))
         return fallback, code
 
+    @property
+    def judged(self) -> CachedPlan | None:
+        """The plan that was found best by its binaries; None where none was judged."""
+        return None if self.judging is None else self.cached(self.judging.key(self.cache_key))
+
+    @property
+    def may_judge(self) -> bool:
+        """Whether plans are to be judged by their binaries, and were not yet."""
+        return self.judging is not None and self.tuned is None and self.judged is None
+
+    def keep_judged(self, plan: Plan, rung: str, slow: SlowPlan | None) -> None:
+        """Store the plan that was found best by its binaries."""
+        assert self.judging is not None, "plans were judged"
+        self.plan_cache.put(self.judging.key(self.cache_key), plan, rung, slow)
+
     def slow_plan(self, fallback: PlanFallback[Code]) -> SlowPlan | None:
         """How the present plan is far from what the device can do; None if it is not, or was tuned or not modelled."""
         chosen = fallback.chosen
         if isinstance(chosen, CachedPlan):
             return chosen.slow
         if fallback.slow is None or fallback.slow[0] is not chosen.plan:
-            from vkernels.ir.planning.slow_plans import slow_plan
-
-            found = slow_plan(self._space(self.allowed), chosen.plan, chosen.seconds, fallback.why_bottom)
-            fallback.slow = chosen.plan, found
+            fallback.slow = chosen.plan, self.slow_chosen(chosen, fallback.why_bottom)
         return fallback.slow[1]
+
+    def slow_chosen(self, chosen: Chosen, why_bottom: str | None = None) -> SlowPlan | None:
+        """How a chosen plan is far from what the device can do; None if it is not. `why_bottom`: why it is of the
+        bottom rung, if it is."""
+        from vkernels.ir.planning.slow_plans import slow_plan
+
+        return slow_plan(self._space(self.allowed), chosen.plan, chosen.seconds, why_bottom)
 
     def ranked(self, is_useful: Callable[[NeedsUse], bool] = lambda use: True) -> Iterator[Chosen]:
         """Chosen plans, the best first, the bottom rung's last; only the plain one where the needs cannot be read."""

@@ -41,6 +41,7 @@ class CompileRequest:
     `same`: parameters that have the same tensor. `left_open`: constants that the call does not give; the arguments have
     any value of those that are tunable. `plan`: replaces the kernel's own. `keep_stages`: keep the text of every stage,
     and compile again. `wants_deterministic`: as calls of all kernels are set to be; see `is_deterministic`.
+    `judge`: how many plans are compiled to choose one by its binaries, on a GPU; None: as many as the session says.
     """
 
     kernel: KernelLike
@@ -51,6 +52,7 @@ class CompileRequest:
     plan: Plan | None = None
     keep_stages: bool = False
     wants_deterministic: bool = False
+    judge: int | None = None
 
     @property
     def is_deterministic(self) -> bool:

@@ -54,14 +54,15 @@ class CompilerSession:
     `disk`: stores plans, artifacts and binaries for later processes; None stores nothing. `provider`: gives tuned
     plans. `patience`: seconds that a first call waits for the best plan. `exact_shapes`: how many shapes of a kernel's
     calls get code for their sizes alone, before others get code for classes of sizes. `calibrates`: whether the CPU's
-    rates are measured in the background, once for the user of `disk` and this machine.
+    rates are measured in the background, once for the user of `disk` and this machine. `judge`: how many plans for a
+    GPU are compiled to choose one by its binaries; 1 takes the model's choice.
     """
 
     def __init__(
         self, disk: DiskCache | None = None, provider: TunedPlanProvider | None = None, patience: float = PATIENCE,
-        exact_shapes: int = EXACT_SHAPES, calibrates: bool = False,
+        exact_shapes: int = EXACT_SHAPES, calibrates: bool = False, judge: int = 1,
     ):  # fmt: skip
-        self.disk, self.patience, self.exact_shapes = disk, patience, exact_shapes
+        self.disk, self.patience, self.exact_shapes, self.judge = disk, patience, exact_shapes, judge
         self.calibration = BackgroundCalibration(disk if calibrates else None)
         self.counters = CompileCounters()
         self.users: WeakSet[SessionUser] = WeakSet()

@@ -76,7 +76,10 @@ def _prepared_kernel(request: Mapping[str, Any]) -> Answer:
     )  # fmt: skip
 
     def prepare(target: Mapping[str, Any]) -> Answer:
-        prepared = preparer.prepare(limits_from(target["limits"]), target.get("tried", ()))
+        limits = limits_from(target["limits"])
+        if "judge" in target:
+            return {"judge": [_to_judge(each) for each in preparer.to_judge(limits, target["judge"])]}
+        prepared = preparer.prepare(limits, target.get("tried", ()))
         return {"launches": prepared.number, "planned": asdict(prepared.planned)}
 
     targets = _each(request["targets"], prepare)
@@ -85,6 +88,13 @@ def _prepared_kernel(request: Mapping[str, Any]) -> Answer:
         "launches": [lowered.launches for lowered in preparer.lowered],
         "own_bytes": [lowered.own_bytes for lowered in preparer.lowered],
     }  # fmt: skip
+
+
+def _to_judge(each: Any) -> Answer:
+    if isinstance(each, Error):
+        return _mistake(each)
+    prepared = each.prepared
+    return {"launches": prepared.number, "planned": asdict(prepared.planned), "least": each.least}
 
 
 def _prepared_jit(request: Mapping[str, Any]) -> Answer:
@@ -116,6 +126,8 @@ def _explained(request: Mapping[str, Any]) -> Answer:
         kernel_at(KernelSource(**request["source"])), request["shape"], request["dtypes"], request["scalars"],
         request["constants"], limits_from(request["limits"]), request["only_texts"], tuple(request["left_open"]),
         tuple(request.get("tried", ())), request.get("strides", {}), request.get("deterministic", False),
+        request.get("architecture", "gpu"), request.get("judge", 1),
+        None if request.get("plan") is None else plan_from_json(request["plan"]),
     )  # fmt: skip
     return asdict(find(question))
 

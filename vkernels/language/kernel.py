@@ -140,9 +140,10 @@ class Kernel(DeclaredKernel):
         `compile(shapes={"M": 4096, "N": 1024}, targets=["h100-sxm5-80:1g.10gb", "cpu"], dtype="float16")` returns an
         `AheadResult` for each shape on each target: plan, rung, code, resources. `shapes`: sizes by name, or a list of
         these; `targets`: names from `vk targets`, also slices; `layouts={"q": "B M H D"}`: the order in memory of the
-        dimensions of tensors that are not row-major, slowest first. Parameters are passed as to `signature`; `dtype`
-        applies to all tensors that support it, others have their default dtype. Raises as calls do, and `OptionError`
-        for unknown targets, sizes and layouts.
+        dimensions of tensors that are not row-major, slowest first. `judge`: how many plans for a GPU are compiled to
+        take the best by its binaries, as calls do; 1 takes the model's choice. Parameters are passed as to `signature`;
+        `dtype` applies to all tensors that support it, others have their default dtype. Raises as calls do, and
+        `OptionError` for unknown targets, sizes and layouts.
         """
         names = {parameter.name for parameter in self.parameters}
         if not args and {"shapes", "targets"} <= kwargs.keys() - names:
@@ -152,7 +153,7 @@ class Kernel(DeclaredKernel):
         return compile_(self, args, kwargs)
 
     def _compile_ahead(
-        self, shapes: Any, targets: Any, dtype: Any = None, layouts: Any = None, **given: Any
+        self, shapes: Any, targets: Any, dtype: Any = None, layouts: Any = None, judge: int | None = None, **given: Any
     ) -> tuple[AheadResult, ...]:
         from vkernels.compiler.ahead import compile_ahead
         from vkernels.compiler.arguments import CPU
@@ -163,7 +164,9 @@ class Kernel(DeclaredKernel):
         signature = self.signature(**with_dtype(self, dtype, given))
         left_open = [parameter.name for parameter in self.parameters if parameter.name not in given]
         cpu, session, is_deterministic = present_target(CPU), default_session(), get_deterministic()
-        return compile_ahead(self, signature, shapes, targets, cpu, session, left_open, is_deterministic, layouts)
+        return compile_ahead(
+            self, signature, shapes, targets, cpu, session, left_open, is_deterministic, layouts, judge
+        )
 
 
 def _pin_and_planner(plan: object) -> tuple[Pin | None, Plan | Planner | None]:

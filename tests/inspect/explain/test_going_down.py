@@ -87,5 +87,5 @@ def test_what_binaries_take_too_much_of_leads_down(monkeypatch, plans, shown):
     monkeypatch.setattr(module, "_compiled", compiled)
     monkeypatch.setattr(module, "refuse_unless_compiles", lambda architecture, triton: None)
     target = SimpleNamespace(vendor="nvidia", architecture="sm_90")
-    assert module.explain(None, target, SimpleNamespace(triton="3.6.0")).number == shown
+    assert module._without_judging(None, target, SimpleNamespace(triton="3.6.0"), "").number == shown
     assert asked == [("registers",) * number for number in range(len(asked))]

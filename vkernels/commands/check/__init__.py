@@ -10,8 +10,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vkernels.compiler.judged_plans import JUDGED
+
 from ..exits import Code
-from ..options import Cache, CompileSeconds, Constants, Deterministic, DType, Json, Layouts, Shape, chosen_targets
+from ..options import (
+    Cache,
+    CompileSeconds,
+    Constants,
+    Deterministic,
+    DType,
+    Json,
+    Judge,
+    Layouts,
+    Shape,
+    chosen_targets,
+)
 from ..results import check_writable, console_for, progress_bar, write_results
 
 if TYPE_CHECKING:
@@ -72,6 +85,7 @@ def check(
     no_cache: Cache = False,
     workers: Workers = None,
     seconds: CompileSeconds = 120.0,
+    judge: Judge = JUDGED,
 ) -> None:
     """Compile kernels for devices that need not be present; report which fit, and their registers and memory.
 
@@ -99,7 +113,7 @@ def check(
         cases = resolve_cases(kernels, request, JitOptions(signature, warps, stages), CATALOGUE, preparing)
         if deterministic:
             cases = [as_deterministic(case) for case in cases]
-        tools = CheckTools(preparing, compiling, None if no_cache else DiskCache(), triton)
+        tools = CheckTools(preparing, compiling, None if no_cache else DiskCache(), triton, judge=judge)
         checked = check_cells(cases, chosen, tools, progress)
     taken = time.monotonic() - begun
     show(checked, triton, taken, console_for(json, is_wide=True))

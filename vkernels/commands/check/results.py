@@ -61,6 +61,7 @@ def plan_as_json(planned: PlanSummary | None) -> dict[str, Any]:
     return {
         "plan": planned.plan or None, "plan_origin": planned.origin or None,
         "plans_tried": len(planned.tried) + 1 if planned.origin else None,
+        "plans_judged": planned.judged if planned.origin else None,
         "homes": dict(planned.homes) if planned.origin else None, "rung": planned.rung,
         "modelled_seconds": planned.modelled_seconds, "bottleneck": planned.bottleneck,
         "roofline_seconds": planned.roofline_seconds,
@@ -101,8 +102,9 @@ LEGEND = (
     "Registers: per thread. Shared: bytes per program. Spilled: bytes per thread. Blocks: programs that one "
     "multiprocessor holds at once (on RDNA a work-group processor), and the resource that limits them. Seconds: "
     "compile time, shared by devices of one architecture and plan. Rung: where the plan stands on its fallback ladder, "
-    "and how many plans were tried if more than one. Modelled: predicted milliseconds of a call. Bottleneck: its "
-    "longest part. Slow: modelled to take more than 20 times what the device could do."
+    "how many plans were tried if more than one, and of how many compiled plans it is the best by its loops. Modelled: "
+    "predicted milliseconds of a call. Bottleneck: its longest part. Slow: modelled to take more than 20 times what "
+    "the device could do."
 )
 
 _VERDICTS = {True: "yes", False: "no", None: "?"}
@@ -204,5 +206,6 @@ def _plan(cell: Cell) -> tuple[str, str, str]:
     if plan is None:
         return "", "", ""
     tries = f" ({len(plan.tried) + 1} plans)" if plan.tried else ""
+    tries += f" (best of {plan.judged})" if plan.judged else ""
     modelled = "" if plan.modelled_seconds is None else f"{1e3 * plan.modelled_seconds:.3g}"
     return f"{plan.rung or ''}{tries}", modelled, plan.bottleneck or ""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vkernels.compiler.judged_plans import JUDGED
 from vkernels.ir.errors import PlanError, SetupError
 from vkernels.targets import Target
 
@@ -21,6 +22,7 @@ from ..options import (
     DType,
     Html,
     Json,
+    Judge,
     Kernel,
     Layouts,
     Shape,
@@ -58,6 +60,7 @@ def explain(
     html: Html = None,
     no_cache: Cache = False,
     seconds: CompileSeconds = 120.0,
+    judge: Judge = JUDGED,
 ) -> None:
     """Explain how a kernel runs on a device that need not be present: phases, homes, plan, time, binary.
 
@@ -86,7 +89,7 @@ def explain(
     with InspectPool(1, seconds) as preparing, CompilePool(None, seconds) as compiling:
         case, others = resolve_case(kernel, request, CATALOGUE, preparing)
         case = replace(case, deterministic=deterministic)
-        tools = CheckTools(preparing, compiling, None if no_cache else DiskCache(), triton)
+        tools = CheckTools(preparing, compiling, None if no_cache else DiskCache(), triton, judge=judge)
         found = find(case, chosen, tools, only_stage=ir or "")
     if ir is not None:
         return _print_stage(found, ir)

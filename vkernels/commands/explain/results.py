@@ -19,8 +19,8 @@ from .texts import (
     DETERMINISTIC,
     FIELDS,
     INTRODUCTIONS,
-    ORIGINS,
     comparison_text,
+    origin_text,
     target_text,
     title_of,
     tuned_text,
@@ -39,7 +39,8 @@ def as_json(found: Explanation, triton: str) -> dict[str, Any]:
         "extents": dict(findings.extents), "source": [asdict(line) for line in findings.source],
         "phases": [asdict(phase) for phase in findings.phases],
         "homes": [asdict(kept) for kept in findings.kept],
-        "plan": dict(findings.plan), "plan_origin": findings.origin, "tuned_constants": dict(findings.tuned),
+        "plan": dict(findings.plan), "plan_origin": findings.origin, "plans_judged": findings.judged,
+        "tuned_constants": dict(findings.tuned),
         "deterministic": findings.deterministic,
         "pinned": [[each.field, each.about] for each in findings.decisions if each.pinned],
         "needs": asdict(findings.totals) if findings.totals is not None else None,
@@ -169,7 +170,7 @@ def _value(console: Console, value: Kept) -> None:
 def _plan(console: Console, found: Explanation) -> None:
     findings = found.findings
     _begin(console, "The plan", INTRODUCTIONS["plan"])
-    console.print(ORIGINS.get(findings.origin, findings.origin))
+    console.print(origin_text(findings))
     if findings.deterministic:
         console.print(DETERMINISTIC, soft_wrap=True)
     if findings.tuned:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vkernels.inspect.explain.explain import Explanation
+from vkernels.inspect.explain.explanation import ExplainFindings
 from vkernels.ir.planning.decisions.decisions import DECISIONS
 
 from ..formatting import format_plan, format_seconds, plural, printable
@@ -48,12 +49,24 @@ ORIGINS: Mapping[str, str] = {
     "plain": "This is the default plan, which every kernel has; it is seldom the fastest.",
 }
 
+JUDGED = (
+    "The planner chose {} plans of the least modelled time. They were compiled, and this is the one with the lowest "
+    "static bound, by the instructions of its loops."
+)
+
 DETERMINISTIC = (
     "Calls are deterministic: this plan follows from kernel, sizes, strides and dtypes alone (on a CPU, from its "
     "instructions), not from rates, tuned plans, threads or earlier calls."
 )
 
 FIELDS: Mapping[str, str] = {each.field: each.title or each.field.replace("_", " ") for each in DECISIONS}
+
+
+def origin_text(findings: ExplainFindings) -> str:
+    """Return a sentence about who made the plan."""
+    if findings.judged and findings.origin in ("chosen", "plain"):
+        return JUDGED.format(findings.judged)
+    return ORIGINS.get(findings.origin, findings.origin)
 
 
 def tuned_text(constants: Mapping[str, object]) -> str:

@@ -70,7 +70,8 @@ class PlanSummary:
     each scratchpad. `rung`, `modelled_seconds`, `bottleneck`: None if unknown. `roofline_seconds`: a lower bound for
     all plans, None if the needs are unknown. `tried`: the shortages of the plans before this one. `slow`: how the plan
     is far from the roofline, None if it is not. `units`: a CPU's dot units that the plan uses, by name.
-    `deterministic`: it is for deterministic calls.
+    `deterministic`: it is for deterministic calls. `judged`: how many plans were compiled, of which it is the best by
+    its binaries; 0 if none were.
     """
 
     origin: str
@@ -84,6 +85,7 @@ class PlanSummary:
     slow: SlowPlan | None = None
     units: tuple[str, ...] = ()
     deterministic: bool = False
+    judged: int = 0
 
 
 def describe_plan(

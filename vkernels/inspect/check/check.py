@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import asdict, dataclass, replace
-from itertools import groupby
+from dataclasses import dataclass
 from typing import Any
-
-import msgspec
 
 from vkernels.compiler.artifact_cache import ArtifactCache
 from vkernels.compiler.backends.architectures import known, refuse_unless_compiles
 from vkernels.compiler.backends.resources import taken_by
-from vkernels.compiler.backends.triton_adapter import GpuOptions
 from vkernels.compiler.binaries.read_code import read_binary
 from vkernels.compiler.plan_fallback import BOTTOM
 from vkernels.compiler.workers.compile_cached import Finished, compile_cached
@@ -26,114 +22,18 @@ from vkernels.ir.planning.resources import Resource, Shortage, misfit, spill
 from vkernels.ir.system_resources import ThreadPool
 from vkernels.runtime.gpu.packing import MAX_PROGRAMS
 from vkernels.targets import Target, limits_of
-from vkernels.targets.slices import planned_limits
 
 from ..cases import Case
-from ..worker_client import InspectPool, Progress, answer_of, mistake
-from .cells import CHOSEN, Cell, CellLaunch, LaunchFailure, LaunchUse, PlanSummary, judge, with_loops
-
-TOGETHER = 16
-"""Targets per request: many, because they share lowered plans, but far from the worker's time limit."""
-
-
-@dataclass(frozen=True)
-class CellRequest:
-    """A case on a target.
-
-    `unknown`: why its result cannot be known. `tried`: shortages of the plans so far. `spilling`: the first cell whose
-    binaries can run, but spill.
-    """
-
-    case: Case
-    target: Target
-    unknown: str = ""
-    tried: tuple[str, ...] = ()
-    spilling: Cell | None = None
-
-    def as_request(self) -> dict[str, Any]:
-        """The target, as a worker takes it."""
-        limits = asdict(planned_limits(self.target))
-        return {"architecture": self.target.architecture, "limits": limits, "tried": self.tried}
-
-    def below(self, cell: Cell) -> CellRequest:
-        """The request for the next plan down."""
-        assert cell.planned is not None
-        assert cell.shortage is not None
-        spilling = self.spilling or (cell if cell.fits else None)
-        return replace(self, tried=(*cell.planned.tried, cell.shortage.lack.value), spilling=spilling)
-
-    def best(self, cell: Cell) -> Cell:
-        """The last cell or the first that spills, because the bottom rung is slower than any spill."""
-        if self.spilling is not None and (
-            cell.shortage is not None or (cell.planned is not None and cell.planned.rung == BOTTOM)
-        ):
-            return self.spilling
-        return cell
-
-
-@dataclass(frozen=True)
-class PreparedCell:
-    """A cell before compiling: its launches and their jobs, or why it has none."""
-
-    want: CellRequest
-    launches: tuple[Mapping[str, Any], ...] = ()
-    planned: PlanSummary | None = None
-    tensor_bytes: int | None = None
-    own_bytes: int = 0
-    misfit: str = ""
-
-    @property
-    def jobs(self) -> tuple[CompileJob, ...]:
-        architecture = self.want.target.architecture
-        return tuple(CompileJob(each["text"], architecture, GpuOptions(**each["options"])) for each in self.launches)
+from ..worker_client import InspectPool, Progress
+from .cells import CHOSEN, Cell, CellLaunch, LaunchFailure, LaunchUse, judge, with_loops
+from .judge_cells import judge_cells
+from .prepare_cells import CellRequest, PreparedCell, prepare
 
 
 def goes_down(cell: Cell) -> bool:
     """Whether a plan further down may do better."""
     planned = cell.planned
     return cell.shortage is not None and planned is not None and planned.origin == CHOSEN and planned.rung != BOTTOM
-
-
-def prepare(wants: Sequence[CellRequest], pool: InspectPool, progress: Progress) -> Iterator[PreparedCell]:
-    """Prepare cells, in order. Raises mistakes that affect a case on all targets."""
-    asked = list(_batches(wants))
-    answers = [
-        pool.submit({**batch[0].case.as_request(), "targets": [want.as_request() for want in batch]})
-        if not batch[0].unknown
-        else None
-        for batch in asked
-    ]
-    done = 0
-    for batch, answer in zip(asked, answers, strict=True):
-        progress("planning", done, len(wants))
-        if answer is None:
-            yield from (PreparedCell(want) for want in batch)
-        else:
-            found = answer_of(answer.result(), batch[0].case.source.shown)
-            for want, told in zip(batch, found["targets"], strict=True):
-                yield _prepared(want, told, found)
-        done += len(batch)
-
-
-def _batches(wants: Sequence[CellRequest]) -> Iterator[Sequence[CellRequest]]:
-    """Group consecutive requests that fit one worker request: of one case, on `TOGETHER` targets.
-
-    A CPU's code is compiled there, too, which takes longer.
-    """
-    for _, group in groupby(wants, key=lambda want: (id(want.case), want.unknown, want.target.vendor == "cpu")):
-        some = list(group)
-        together = 1 if some[0].target.vendor == "cpu" else TOGETHER
-        for start in range(0, len(some), together):
-            yield some[start : start + together]
-
-
-def _prepared(want: CellRequest, told: Mapping[str, Any], found: Mapping[str, Any]) -> PreparedCell:
-    if "error" in told:
-        return PreparedCell(want, misfit=f"does not compile: {mistake(dict(told))}")
-    number = told["launches"]
-    planned = msgspec.convert(told.get("planned"), PlanSummary | None)
-    own = found["own_bytes"][number] if "own_bytes" in found else 0
-    return PreparedCell(want, tuple(found["launches"][number]), planned, found.get("tensor_bytes"), own)
 
 
 def verdict(
@@ -214,7 +114,8 @@ class CheckTools:
     """Resources of checks and explanations: pools for preparing and for compiling, a cache if there is one.
 
     `triton`: the version of Triton that compiles. `unknown_length`: how far apart bounds of loops are taken to be that
-    are in memory.
+    are in memory. `judge`: how many plans for a GPU are compiled to choose one by its binaries, as calls do; 1: the
+    model's choice is checked.
     """
 
     preparing: InspectPool
@@ -222,6 +123,7 @@ class CheckTools:
     cache: DiskCache | None
     triton: str
     unknown_length: float = UNKNOWN_TRIPS
+    judge: int = 1
 
 
 def triton_version() -> str:
@@ -247,10 +149,11 @@ class Checked:
 def check(cases: Sequence[Case], targets: Sequence[Target], tools: CheckTools, progress: Progress) -> Checked:
     """Check each case on each target, in that order. Cells with equal architectures and plans share binaries.
 
-    If the binaries of a chosen plan do not fit, or spill, the next plan down is tried.
+    If the binaries of a chosen plan do not fit, or spill, the next plan down is tried. Then, on GPUs, the best plans
+    are judged by their binaries (`CheckTools.judge`).
     Raises `SetupError` if nothing can be compiled, and mistakes that affect a case on all targets.
     """
-    checking = _Checking(tools, progress)
+    checking = Checking(tools, progress)
     wants = [CellRequest(case, target, _refusal(target, tools.triton)) for case in cases for target in targets]
     found = checking.cells(wants)
     while lower := [number for number, (want, cell) in enumerate(zip(wants, found, strict=True)) if goes_down(cell)]:
@@ -258,11 +161,13 @@ def check(cases: Sequence[Case], targets: Sequence[Target], tools: CheckTools, p
             wants[number] = wants[number].below(found[number])
         for number, cell in zip(lower, checking.cells([wants[number] for number in lower]), strict=True):
             found[number] = cell
-    cells = tuple(want.best(cell) for want, cell in zip(wants, found, strict=True))
-    return Checked(cells, len(checking.found), checking.cached)
+    cells = [want.best(cell) for want, cell in zip(wants, found, strict=True)]
+    if tools.judge > 1:
+        cells = judge_cells(wants, cells, tools.judge, tools.preparing, checking.verdicts)
+    return Checked(tuple(cells), len(checking.found), checking.cached)
 
 
-class _Checking:
+class Checking:
     """The binaries so far. `cached`: number of those from the cache."""
 
     def __init__(self, tools: CheckTools, progress: Progress):
@@ -272,7 +177,10 @@ class _Checking:
 
     def cells(self, wants: Sequence[CellRequest]) -> list[Cell]:
         """Prepare cases, compile new binaries, and judge."""
-        planned = list(prepare(wants, self.tools.preparing, self.progress))
+        return self.verdicts(list(prepare(wants, self.tools.preparing, self.progress)))
+
+    def verdicts(self, planned: Sequence[PreparedCell]) -> list[Cell]:
+        """Compile new binaries, and judge."""
         jobs = [job for job in dict.fromkeys(job for cell in planned for job in cell.jobs) if job not in self.found]
         self.progress("compiling", 0, len(jobs))
         for done, (job, use, was_cached) in enumerate(_measured(jobs, self.tools), 1):

@@ -12,6 +12,8 @@ from vkernels.compiler.arguments import CPU, check_native, example_arguments
 from vkernels.compiler.compile_cpu import CompiledCpu
 from vkernels.compiler.compile_gpu import Lowering
 from vkernels.compiler.default_session import default_session
+from vkernels.compiler.judge_by_static_bound import plans_to_judge
+from vkernels.compiler.judge_plans import least_seconds
 from vkernels.compiler.plan_fallback import PlanFallback, shortages
 from vkernels.compiler.plans import Plans
 from vkernels.compiler.protocols import Constant, KernelLike, Signature
@@ -57,6 +59,14 @@ class Prepared:
     planned: PlanSummary
 
 
+@dataclass(frozen=True)
+class ToJudge:
+    """A plan to judge by its binaries. `least`: seconds of a call at least by what no binary shows."""
+
+    prepared: Prepared
+    least: float
+
+
 class KernelPreparer:
     """Prepares one kernel, with fixed arguments, for one target after another. `lowered`: the plans so far.
 
@@ -100,6 +110,21 @@ class KernelPreparer:
         if tried:
             raise PlanError(f"{self.kernel.name} has a plan of its author's: there is no other")
         return self._of(own, AUTHOR, plans.allowed)
+
+    def to_judge(self, limits: Limits, count: int) -> tuple[ToJudge | Error, ...]:
+        """The plans of which a call takes the best by their binaries, in the order of the model; an error for one that
+        has no code. None where calls do not choose so."""
+        plans = self._compilation.on(target_with(limits)).plans
+        if self.fixed or plans.author_plan() is not None or plans.is_deterministic:
+            return ()
+        found: list[ToJudge | Error] = []
+        for chosen in plans_to_judge(plans.ranked(), count):
+            try:
+                prepared = self._of(chosen.plan, CHOSEN, plans.allowed, chosen)
+                found.append(ToJudge(prepared, least_seconds(plans, chosen)))
+            except Error as error:
+                found.append(error)
+        return tuple(found)
 
     @property
     def ir_kernel(self) -> KernelOp:
@@ -191,9 +216,9 @@ def after_tried(tried: Sequence[str], compile: Callable[[Plan], T], seen: list[s
     return attempt
 
 
-def target_with(limits: Limits) -> CompileTarget:
-    """A target with these limits. Its architecture does not matter before binaries are compiled."""
-    return CompileTarget(limits, CPU if limits.warp == 1 else "gpu", "")
+def target_with(limits: Limits, architecture: str = "gpu") -> CompileTarget:
+    """A target with these limits. A GPU's architecture does not matter before binaries are compiled."""
+    return CompileTarget(limits, CPU if limits.warp == 1 else architecture, "")
 
 
 def _on_gpu(lowering: Lowering, plan: Plan, sizes: Mapping[str, int]) -> LoweredPlan:

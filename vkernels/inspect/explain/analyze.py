@@ -55,7 +55,8 @@ class Question:
 
     `only_texts`: find only the stages. `left_open`: constants that a call does not pass, for which tuned values are
     used if there are any. `tried`: the shortage (`Resource`) of each plan so far; the next one is explained.
-    `strides`: of tensors that are not row-major. `deterministic`: calls are set to be.
+    `strides`: of tensors that are not row-major. `deterministic`: calls are set to be. `architecture`: of a GPU;
+    `judge`: how many plans for it calls compile to choose one by its binaries. `plan`: explained instead of a call's.
     """
 
     kernel: KernelLike
@@ -69,16 +70,19 @@ class Question:
     tried: tuple[str, ...] = ()
     strides: Mapping[str, Sequence[int]] = field(default_factory=dict)
     deterministic: bool = False
+    architecture: str = "gpu"
+    judge: int = 1
+    plan: Plan | None = None
 
     @property
     def request(self) -> CompileRequest:
         """A call's compile request, with separate memory for each tensor, which keeps the text of every stage."""
         signature = Signature(tuple(self.dtypes.items()), tuple(self.scalars.items()), tuple(self.constants.items()))
         arguments = example_arguments(self.kernel, signature, self.sizes, self.strides)
-        target = target_with(self.limits)
+        target = target_with(self.limits, self.architecture)
         return CompileRequest(
             self.kernel, arguments, target, left_open=self.left_open, keep_stages=True,
-            wants_deterministic=self.deterministic,
+            wants_deterministic=self.deterministic, judge=self.judge,
         )  # fmt: skip
 
 
@@ -112,7 +116,9 @@ def find(asked: Question) -> ExplainFindings:
     module = compilation.ir.module
     phases = in_phases(module)
     early = {"as-written": print_module(module), "after-split-phases": print_module(phases)}
-    used = _fallen_back(compilation, asked.tried, early)
+    used = _fallen_back(compilation, asked.tried, early) if asked.plan is None else _given(compilation, asked.plan)
+    plans = compilation.plans
+    is_judged = used.origin != "author" and plans.judged is not None and plans.judged.plan == used.plan
     bounds = asdict(asked.kernel.budget) if asked.kernel.budget is not None else {}
     begun = ExplainFindings(
         kernel=asked.kernel.name,
@@ -131,6 +137,8 @@ def find(asked: Question) -> ExplainFindings:
         stages=used.stages,
         launches=used.launches,
         native=used.native,
+        to_judge=used.origin != "author" and plans.may_judge,
+        judged=asked.judge if is_judged else 0,
     )
     if asked.only_texts:
         return begun
@@ -215,6 +223,11 @@ def _fallen_back(compilation: Compilation, tried: Sequence[str], early: Mapping[
         made, plan=chosen.plan, origin=_origin(plans, chosen.plan), is_kept=isinstance(chosen, CachedPlan),
         tried=tuple(seen), is_bottom=chosen.rung == BOTTOM,
     )  # fmt: skip
+
+
+def _given(compilation: Compilation, plan: Plan) -> _Outcome:
+    """The code of a plan that is known to have some."""
+    return replace(_compiled(compilation, plan), origin=_origin(compilation.plans, plan))
 
 
 def _origin(plans: Plans, plan: Plan) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 import msgspec
 
@@ -22,9 +23,14 @@ from vkernels.targets.slices import planned_limits
 
 from ..cases import KernelCase
 from ..check.cells import CellLaunch, judge, with_loops
-from ..check.check import CheckTools, shortage_of, use_of
+from ..check.check import Checking, CheckTools, shortage_of, use_of
+from ..check.judge_cells import number_of_best
+from ..check.prepare_cells import CellRequest, prepare_to_judge
 from ..worker_client import answer_of
 from .explanation import ExplainFindings
+
+BEFORE_PLANS = ("as-written", "after-split-phases")
+"""Stages that no plan changes."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +79,22 @@ def explain(case: KernelCase, target: Target, tools: CheckTools, only_stage: str
 
     Raises mistakes in kernel, plan and arguments, and `SetupError` if worker processes cannot run.
     """
+    found = _without_judging(case, target, tools, only_stage)
+    if not found.findings.to_judge or found.unknown or found.findings.rung == BOTTOM or only_stage in BEFORE_PLANS:
+        return found
+    (plans,) = prepare_to_judge([CellRequest(case, target)], tools.judge, tools.preparing)
+    best = number_of_best(plans, Checking(tools, lambda *step: None).verdicts(plans))
+    planned = None if best is None else plans[best].planned
+    if planned is None or planned.plan == found.findings.plan:
+        return replace(found, findings=replace(found.findings, judged=len(plans)))
+    findings = replace(_found(case, target, tools, only_stage, plan=planned.plan), judged=len(plans))
+    if only_stage in findings.stages:
+        return Explanation(case, target, findings, stages=findings.stages)
+    return _compiled(case, target, findings, tools)[0]
+
+
+def _without_judging(case: KernelCase, target: Target, tools: CheckTools, only_stage: str) -> Explanation:
+    """The kernel by the plan that fits of those that are tried in the order of the model."""
     spilling: Explanation | None = None
     tried: tuple[str, ...] = ()
     while True:
@@ -95,11 +117,17 @@ def explain(case: KernelCase, target: Target, tools: CheckTools, only_stage: str
 
 
 def _found(
-    case: KernelCase, target: Target, tools: CheckTools, only_stage: str, tried: tuple[str, ...]
+    case: KernelCase,
+    target: Target,
+    tools: CheckTools,
+    only_stage: str,
+    tried: tuple[str, ...] = (),
+    plan: Mapping[str, Any] | None = None,
 ) -> ExplainFindings:
     request = {
         **case.as_request(), "kind": "explain", "limits": asdict(planned_limits(target)),
-        "only_texts": bool(only_stage), "tried": tried,
+        "only_texts": bool(only_stage), "tried": tried, "architecture": target.architecture, "judge": tools.judge,
+        "plan": plan,
     }  # fmt: skip
     answer = answer_of(tools.preparing.submit(request).result(), case.source.shown)
     try:

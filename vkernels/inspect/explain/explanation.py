@@ -172,7 +172,9 @@ class ExplainFindings:
     the plan is impossible; then there are no launches. `without_needs`: why its needs are unknown; then there are no
     figures. `tuned`: constants with tuned values. `extents`: length of each axis. `misfit`: why the plan does not fit
     by its needs. `rung`: see `choose_plan`. `is_kept`: the plan was tuned, or fitted before, so that it stays even
-    if it spills. `tried`: the shortages of the plans before this one. `deterministic`: calls are.
+    if it spills. `tried`: the shortages of the plans before this one. `deterministic`: calls are. `to_judge`: calls
+    compile several plans and take the best by its binaries, which was not done yet. `judged`: of so many plans this one
+    is the best; 0: none were compiled.
     """
 
     kernel: str
@@ -198,6 +200,8 @@ class ExplainFindings:
     is_kept: bool = False
     tried: tuple[str, ...] = ()
     deterministic: bool = False
+    to_judge: bool = False
+    judged: int = 0
 
 
 def as_modelled(times: ModeledTimes) -> Modelled:

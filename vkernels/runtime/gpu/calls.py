@@ -91,9 +91,7 @@ class GpuCalls:
         self._put(key, runnable)
         if provider.is_final:
             self._providers.pop(key, None)
-            self._plain.discard(key)
-        else:
-            self._plain.add(key)
+        (self._plain.add if provider.is_plain else self._plain.discard)(key)
         provider.on_better(lambda: self._put(key, None))
         return runnable
 

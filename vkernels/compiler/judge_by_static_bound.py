@@ -1,0 +1,140 @@
+"""Judge a kernel's best plans by the static bounds of their binaries: the model proposes, what compilers make decides.
+
+The model of time counts what a plan asks for. What the loops of a binary issue is known once it is compiled, which
+takes seconds, so only a few plans are judged. What no binary shows, misses of caches and waiting for memory, is taken
+from the model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from vkernels.ir.analysis.needs.device import UNKNOWN_TRIPS
+from vkernels.ir.errors import FileError
+from vkernels.ir.limits import Limits
+from vkernels.ir.plan import Plan
+from vkernels.ir.planning.resources import held
+
+from .artifact_cache import ArtifactCache, hash_of
+from .backends.resources import taken_by
+from .binaries.launch_loops import LaunchLoops, launch_loops
+from .binaries.read_code import read_binary
+from .plan_fallback import BOTTOM
+from .workers.compile_cached import compiler_identity
+
+if TYPE_CHECKING:
+    from vkernels.ir.cost_model.plan_batch import ModeledTimes
+    from vkernels.ir.planning.choose_plan import Chosen
+
+    from .compile_gpu import CompiledGpu
+
+WITHIN = 1.5
+"""How many times the least modelled time a plan may take to be judged: what is further behind lacks more than loops."""
+ALIKE = 0.03
+"""Bounds that differ by this part are alike: then the model decides."""
+UNSEEN = ("memory", "latency")
+"""Parts of a modelled time that no binary shows."""
+
+
+@dataclass(frozen=True)
+class Judging:
+    """How plans are judged. `count`: plans that are compiled for one choice; `architecture`: of their binaries."""
+
+    count: int
+    architecture: str
+
+    def key(self, plans: str) -> str:
+        """The key of the choice in the plan cache, which other compilers may make otherwise; once made it stays, of
+        however many plans. `plans`: the key of the plans between which it is made."""
+        ours = [hash_of(f"compiler/{files}") for files in ("binaries/*.py", "backends/resources/*.py")]
+        parts = ["judged", plans, self.architecture, compiler_identity(), *ours]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class PlanBound:
+    """What the binaries of a plan say. `seconds`: that a call takes at least; with `unseen_seconds` the time by which
+    plans are judged. `spills`: whether a loop loads or stores spilled registers."""
+
+    seconds: float
+    spills: bool
+
+
+def plans_to_judge(ranked: Iterable[Chosen], count: int) -> tuple[Chosen, ...]:
+    """The first `count` plans with different loops, of those that take little longer than the first as modelled.
+
+    `ranked`: by modelled time. None where there is nothing to choose between: no model, or only the bottom rung.
+    """
+    found: list[Chosen] = []
+    loops: list[Plan] = []
+    for chosen in ranked:
+        least = found[0].seconds if found else chosen.seconds
+        if chosen.rung == BOTTOM or not chosen.times.parts or chosen.seconds > WITHIN * least or len(found) >= count:
+            break
+        if (alike := _loops_of(chosen.plan)) not in loops:
+            loops.append(alike)
+            found.append(chosen)
+    return tuple(found) if len(found) > 1 else ()
+
+
+def _loops_of(plan: Plan) -> Plan:
+    """A plan without what hardly changes its loops: which programs run and in which order, how far they load ahead, and
+    what only a CPU's code depends on."""
+    return replace(plan, order=(), swizzle=1, resident_programs=0, stages=min(plan.stages, 2), lanes=None)
+
+
+def unseen_seconds(times: ModeledTimes) -> float:
+    """What a plan takes at least by the parts of its modelled time that no binary shows."""
+    return max(float(times.parts.get(name, 0.0)) for name in UNSEEN)
+
+
+def best_by_bound(judged: Sequence[PlanBound | None]) -> int | None:
+    """The number of the best of some plans, given in the order of the model; None where no bound is known.
+
+    Plans that spill in a loop come after all others. Of those whose bounds are alike the first is the best.
+    """
+    known = {number: each for number, each in enumerate(judged) if each is not None}
+    kept = {number: each for number, each in known.items() if not each.spills} or known
+    least = min((each.seconds for each in kept.values()), default=0.0)
+    return next((number for number, each in kept.items() if each.seconds <= (1 + ALIKE) * least), None)
+
+
+def bound_of_launches(launches: Sequence[LaunchLoops], unseen: float = 0.0) -> PlanBound | None:
+    """The bound of launches one after another, `unseen` seconds at least; None where that of one is unknown."""
+    bounds = [launch.bound.seconds for launch in launches if launch.bound is not None]
+    if not launches or len(bounds) < len(launches):
+        return None
+    spills = any(loop.use.spills for launch in launches for loop in launch.loops)
+    return PlanBound(max(sum(bounds), unseen), spills)
+
+
+def loops_of_code(
+    code: CompiledGpu,
+    sizes: Mapping[str, int],
+    limits: Limits,
+    artifacts: ArtifactCache,
+    unknown_length: float = UNKNOWN_TRIPS,
+) -> tuple[LaunchLoops, ...] | None:
+    """The loops of each launch of compiled code, called with these sizes; None where a binary cannot be read.
+
+    `unknown_length`: of loops whose bounds are in memory. Raises `SetupError` without a disassembler.
+    """
+    from .compile_gpu import Lowering
+
+    programs = code.lowered.prepare(sizes).programs
+    jobs = Lowering(code.lowered, code.plan, code.facts).jobs(code.architecture)
+    found = []
+    for count, job, binary in zip(programs, jobs, code.binaries, strict=True):
+        try:
+            reading = read_binary(binary, artifacts)
+        except FileError:
+            return None
+        if reading.code is None:
+            return None
+        resident = held(taken_by(reading.resources, binary.threads), limits).blocks
+        found.append(launch_loops(reading.code, job.text, limits, resident, (count,), sizes, unknown_length))
+    return tuple(found)

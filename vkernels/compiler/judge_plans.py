@@ -1,0 +1,133 @@
+"""Judge the plans of a call on a GPU by their binaries, and make the code of the best."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from vkernels.ir.cost_model.roofline import roofline
+from vkernels.ir.errors import Error
+from vkernels.ir.planning.resources import OutOfResources
+
+from .artifact_cache import ArtifactCache
+from .background import checkpoint
+from .compile_gpu import CompiledGpu
+from .judge_by_static_bound import (
+    PlanBound,
+    best_by_bound,
+    bound_of_launches,
+    loops_of_code,
+    plans_to_judge,
+    unseen_seconds,
+)
+from .plan_cache import CachedPlan
+from .plan_fallback import BOTTOM, PlanFallback
+from .size_classes import WIDE
+
+if TYPE_CHECKING:
+    from vkernels.ir.disk_cache import DiskCache
+    from vkernels.ir.plan import Plan
+    from vkernels.ir.planning.choose_plan import Chosen
+    from vkernels.ir.slow_plan import SlowPlan
+
+    from .arguments import Arguments, Same
+    from .plans import Plans
+    from .request import Code, CompileRequest
+
+_log = logging.getLogger(__name__)
+
+
+class WithDisk(Protocol):
+    """The part of a session that judging uses."""
+
+    disk: DiskCache | None
+
+
+class Judged(Protocol):
+    """The part of a `Compilation` that judging uses."""
+
+    @property
+    def session(self) -> WithDisk: ...
+    @property
+    def request(self) -> CompileRequest: ...
+    @property
+    def plans(self) -> Plans: ...
+    def fitting_code(self, plan: Plan) -> Code: ...
+    def given(self, arguments: Arguments, same: Same) -> Judged: ...
+
+
+def judge_plans(compilation: Judged, present: Chosen | CachedPlan) -> tuple[PlanFallback[Any], Any] | None:
+    """Judge the best plans of a compilation, and store the choice.
+
+    Returns the best with those that follow it, and its code; None where it is the `present` one, which fits. Raises
+    what compiling raises where Triton or the system does not work.
+    """
+    plans = compilation.plans
+    ranked = () if present.rung == BOTTOM else candidates(plans)
+    bounds = _bounds(_aligned(compilation), ranked)
+    best = best_by_bound(bounds)
+    chosen = present if best is None or ranked[best].plan == present.plan else ranked[best]
+    plans.keep_judged(chosen.plan, chosen.rung, _slow(plans, chosen))
+    if chosen is present:
+        return None
+    fallback = plans.fallback(compilation.fitting_code)
+    code = fallback.compile_first_fit()
+    before = next((bound for each, bound in zip(ranked, bounds, strict=True) if each.plan == present.plan), None)
+    _log.info(
+        "%s on %s: of %d plans that were compiled another is better by its binaries: at least %s instead of %s",
+        compilation.request.kernel.name, compilation.request.target.slice, len(ranked), _text(bounds[best or 0]),
+        _text(before),
+    )  # fmt: skip
+    return fallback, code
+
+
+def candidates(plans: Plans) -> tuple[Chosen, ...]:
+    """The plans that are judged, in the order of the model; none where it has nothing to say."""
+    assert plans.judging is not None, "plans are judged"
+    return plans_to_judge(plans.ranked(), plans.judging.count)
+
+
+def least_seconds(plans: Plans, chosen: Chosen) -> float:
+    """What a call takes at least by what no binary shows: by the roofline, and by the model."""
+    try:
+        least = roofline(plans.built, plans.sizes, plans.limits).seconds
+    except Error:
+        least = 0.0
+    return max(float(least), unseen_seconds(chosen.times))
+
+
+def _bounds(compilation: Judged, ranked: Sequence[Chosen]) -> list[PlanBound | None]:
+    """The bound of each plan; None where its code does not fit or cannot be read."""
+    found: list[PlanBound | None] = []
+    for chosen in ranked:
+        checkpoint()
+        try:
+            code = compilation.fitting_code(chosen.plan)
+        except OutOfResources:
+            found.append(None)
+            continue
+        assert isinstance(code, CompiledGpu), "plans of a GPU are judged"
+        plans, artifacts = compilation.plans, ArtifactCache(compilation.session.disk)
+        loops = loops_of_code(code, plans.sizes, plans.limits, artifacts)
+        found.append(None if loops is None else bound_of_launches(loops, least_seconds(plans, chosen)))
+    return found
+
+
+def _aligned(compilation: Judged) -> Judged:
+    """The compilation for aligned addresses, as nearly all are: no matter which call comes first."""
+    request = compilation.request
+    views = request.arguments.tensors.items()
+    tensors = {name: replace(view, address=view.address // WIDE * WIDE) for name, view in views}
+    return compilation.given(replace(request.arguments, tensors=tensors), request.same)
+
+
+def _slow(plans: Plans, chosen: Chosen | CachedPlan) -> SlowPlan | None:
+    if isinstance(chosen, CachedPlan):
+        return chosen.slow
+    return plans.slow_chosen(chosen)
+
+
+def _text(bound: PlanBound | None) -> str:
+    return "no code that fits" if bound is None else f"{bound.seconds:.3g} s{' with spills in a loop' * bound.spills}"

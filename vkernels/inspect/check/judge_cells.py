@@ -1,0 +1,62 @@
+"""Judge the best plans of cells on GPUs by their binaries, as calls do, and take the best."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from vkernels.compiler.judge_by_static_bound import PlanBound, best_by_bound, bound_of_launches
+from vkernels.compiler.plan_fallback import BOTTOM
+
+from ..cases import KernelCase
+from ..worker_client import InspectPool
+from .cells import CHOSEN, Cell
+from .prepare_cells import CellRequest, PreparedCell, prepare_to_judge
+
+
+def judge_cells(
+    wants: Sequence[CellRequest],
+    cells: Sequence[Cell],
+    count: int,
+    pool: InspectPool,
+    verdicts: Callable[[Sequence[PreparedCell]], Sequence[Cell]],
+) -> list[Cell]:
+    """The cells, of which those whose plan was chosen for a GPU have the best of `count` plans by its binaries.
+
+    `pool`: prepares plans. `verdicts`: compiles prepared plans. Raises mistakes that affect a case on all targets.
+    """
+    found = list(cells)
+    numbers = [number for number, want in enumerate(wants) if _is_judged(want, cells[number])]
+    prepared = list(prepare_to_judge([wants[number] for number in numbers], count, pool))
+    judged = iter(verdicts([each for plans in prepared for each in plans]) if any(prepared) else [])
+    for number, plans in zip(numbers, prepared, strict=True):
+        found[number] = _best(cells[number], plans, [next(judged) for _ in plans])
+    return found
+
+
+def _is_judged(want: CellRequest, cell: Cell) -> bool:
+    planned = cell.planned
+    if not isinstance(want.case, KernelCase) or want.target.vendor == "cpu" or cell.unknown or planned is None:
+        return False
+    return planned.origin == CHOSEN and planned.rung != BOTTOM and not planned.deterministic
+
+
+def _best(cell: Cell, plans: Sequence[PreparedCell], verdicts: Sequence[Cell]) -> Cell:
+    """The cell of the best plan; the present one where no plan can be judged."""
+    best = number_of_best(plans, verdicts)
+    chosen = cell if best is None else verdicts[best]
+    if chosen.planned is None:
+        return chosen
+    return replace(chosen, planned=replace(chosen.planned, judged=len(plans)))
+
+
+def number_of_best(plans: Sequence[PreparedCell], verdicts: Sequence[Cell]) -> int | None:
+    """Which of some plans is the best by its binaries; None where none can be judged."""
+    return best_by_bound([_bound(plan, verdict) for plan, verdict in zip(plans, verdicts, strict=True)])
+
+
+def _bound(plan: PreparedCell, verdict: Cell) -> PlanBound | None:
+    if not verdict.fits or verdict.shortage is not None:
+        return None
+    loops = [launch.loops for launch in verdict.launches if launch.loops is not None]
+    return bound_of_launches(loops, plan.least) if len(loops) == len(verdict.launches) else None
