@@ -1,9 +1,11 @@
-"""Tuning for devices that are not here: compiled for real, ranked by the model."""
+"""Tuning for devices that are not here: compiled for real, ranked by static bounds, or by the model."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,9 +16,12 @@ from vkernels.autotune.drive import Stop
 from vkernels.autotune.measure import Candidate, Failed, FailureReason, Measurement
 from vkernels.autotune.offline import ModelledBench, tune_offline
 from vkernels.autotune.plan_space import PlanSpace, read
+from vkernels.autotune.result import STATIC_BOUND
 from vkernels.autotune.slice_names import slice_limits
+from vkernels.compiler.judge_by_static_bound import PlanBound
 from vkernels.inspect.specialisation import SpecialisationRequest
 from vkernels.inspect.task import Task
+from vkernels.ir.plan_json import frozen
 from vkernels.library.tasks import library_tasks
 from vkernels.targets import limits_of, target_named
 
@@ -68,6 +73,36 @@ def test_gpu_plans_are_compiled_and_modelled_with_what_their_binaries_take(on_gp
     assert outcome.repeats == 0
     assert 0.2 < outcome.seconds / on_gpu.seconds(on_gpu.default) < 5
     assert bench.paired_comparison([Candidate(plan, {})]) == [outcome]
+
+
+def test_gpu_plans_are_ranked_by_the_bounds_of_their_binaries(on_gpu: PlanSpace, monkeypatch, tmp_path: Path):
+    pytest.importorskip("triton")
+    bounds: dict[Hashable, float] = {}
+
+    def loops(code, *of):
+        bounds.setdefault(frozen(code.plan), 1.0 / (1 + len(bounds)))  # each lower than those before
+        return frozen(code.plan)
+
+    monkeypatch.setattr(
+        offline, "code_of", lambda task, candidate, *of: SimpleNamespace(plan=candidate.plan, binaries=())
+    )
+    monkeypatch.setattr(offline, "loops_of_code", loops)
+    monkeypatch.setattr(offline, "bound_of_launches", lambda plan, least: PlanBound(bounds[plan], False))
+    with Database.open(str(tmp_path / "t.db")) as database:
+        result = tune_offline(small(), H100, Stop(evaluations=5), database, space=on_gpu)
+        entries = database.entries()
+    assert (result.origin, result.ranked_by) == (MODELLED, STATIC_BOUND)
+    assert [success.seconds for success in result.successes] == [1.0 / n for n in range(1, 6)]
+    assert result.best == result.successes[-1]
+    assert {frozen(entry.plan): entry.seconds for entry in entries} == bounds
+    assert {entry.origin for entry in entries} == {MODELLED}
+
+
+def test_where_a_binary_cannot_be_read_the_model_ranks(on_gpu: PlanSpace, monkeypatch):
+    plan = on_gpu.plan(on_gpu.default)
+    monkeypatch.setattr(offline, "code_of", lambda *of: SimpleNamespace(plan=plan, binaries=()))
+    monkeypatch.setattr(offline, "loops_of_code", lambda *of: None)
+    assert ModelledBench(on_gpu, "sm_90").measure(Candidate(plan, {})).seconds == on_gpu.seconds(on_gpu.default)
 
 
 def test_what_does_not_fit_in_truth_is_told(on_gpu: PlanSpace):

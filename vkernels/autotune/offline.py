@@ -1,4 +1,4 @@
-"""Tune for absent devices: compile plans for the device if possible, and rank them by the model."""
+"""Tune for absent devices: compile plans if possible, and rank them by static bounds, else by the model of time."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vkernels.compiler.arguments import CPU
+from vkernels.compiler.artifact_cache import ArtifactCache
 from vkernels.compiler.backends.resources import read_taken
 from vkernels.compiler.compile_cpu import CompiledCpu
+from vkernels.compiler.default_session import default_session
+from vkernels.compiler.judge_by_static_bound import bound_of_launches, loops_of_code, unseen_seconds
 from vkernels.compiler.request import CompileTarget
 from vkernels.inspect.task import Task
 from vkernels.ir.cost_model.model_time import model_time
@@ -29,11 +32,14 @@ from .history import History
 from .measure import Candidate, Failed, FailureReason, Measurement, Measures, Outcome
 from .measure.subject import code_of
 from .plan_space import PlanSpace, read
-from .result import MODELLED, TuningResult
+from .result import MODELLED, STATIC_BOUND, TuningResult
 from .slice_names import slice_limits, slice_target
 from .tune import Listener, Progress, TuningRun
 
 if TYPE_CHECKING:
+    from vkernels.compiler.compile_gpu import CompiledGpu
+    from vkernels.ir.cost_model.plan_batch import ModeledTimes
+
     from .database.database import Database
 
 MAX_RANKED = 2000
@@ -51,8 +57,10 @@ def tune_offline(
 ) -> TuningResult:
     """Tune a task for a slice of any known device, or of this machine, without measuring.
 
-    Plans are compiled in the order of their modelled times, up to the limits of `stop`, and modelled again with the
-    resources of their binaries. Times and the result are marked `modelled`; measurements on the device replace them.
+    Plans are compiled in the order of their modelled times, up to the limits of `stop`. For a GPU, their times are the
+    static bounds of their binaries, or what the model says of waiting for memory if that is longer. Where no binary
+    can be read they are modelled, with the registers and shared memory that it takes. Times and the result are marked
+    `modelled`; measurements on the device replace them.
 
     Raises what is wrong with the task, and `OptionError` for an unknown slice.
     """
@@ -65,7 +73,8 @@ def tune_offline(
     best_first = sorted(space.space, key=space.seconds)[:MAX_RANKED]
     space = replace(space, seeds=tuple(dict.fromkeys([space.default, *best_first])))
     run = TuningRun(space, history, bench, slice, stop, "exhaustive", 0, on_progress, began, origin=MODELLED)
-    return run.result(*run.tuned())
+    bounded = bench.architecture not in (None, CPU)
+    return replace(run.result(*run.tuned()), ranked_by=STATIC_BOUND if bounded else MODELLED)
 
 
 def _architecture(name: str, limits: Limits) -> str | None:
@@ -84,13 +93,14 @@ def _architecture(name: str, limits: Limits) -> str | None:
 
 @dataclass(frozen=True)
 class ModelledBench(Measures):
-    """Returns modelled times of plans that compile and fit. `architecture`: None if nothing can be compiled."""
+    """Returns static bounds, or modelled times, of plans that compile and fit. `architecture`: None if nothing can be
+    compiled."""
 
     space: PlanSpace
     architecture: str | None
 
     def measure(self, candidate: Candidate, timeout: float = 0.0) -> Outcome:
-        """Compile a candidate, and model its time."""
+        """Compile a candidate, and bound or model its time."""
         choices = next(v.choices for v in self.space.versions if dict(v.constants) == dict(candidate.constants))
         try:
             code = None
@@ -101,7 +111,9 @@ class ModelledBench(Measures):
             for each in taken:
                 if (lack := spill(each)) is not None:
                     return Failed(FailureReason.DOES_NOT_FIT, lack.reason)
-            seconds = _seconds(choices, candidate.plan, taken)
+            times = _times(choices, candidate.plan, taken)
+            bound = None if code is None or isinstance(code, CompiledCpu) else self._bound(code, times)
+            seconds = float(times.seconds) if bound is None else bound
         except OutOfResources as error:
             return Failed(FailureReason.DOES_NOT_FIT, str(error))
         except PlanError as error:
@@ -111,22 +123,29 @@ class ModelledBench(Measures):
         return Measurement(seconds, seconds, seconds, 0)
 
     def paired_comparison(self, candidates: Sequence[Candidate]) -> list[Outcome]:
-        """Model the time of each."""
+        """Bound or model the time of each."""
         return [self.measure(candidate) for candidate in candidates]
+
+    def _bound(self, code: CompiledGpu, times: ModeledTimes) -> float | None:
+        """Seconds by which binaries are judged; None where one cannot be read."""
+        space, disk = self.space, default_session().disk
+        loops = loops_of_code(code, space.task.shape, space.limits, ArtifactCache(disk))
+        found = None if loops is None else bound_of_launches(loops, unseen_seconds(times))
+        return None if found is None else found.seconds
 
     @cached_property
     def _numbers(self) -> dict[str, bool | int | float]:
         return scalars(self.space.task)
 
 
-def _seconds(choices: Choices, plan: Plan, taken: Sequence[BinaryResources]) -> float:
-    """Modelled seconds, with the resources of binaries if there are any. Raises `PlanError` for an impossible plan."""
+def _times(choices: Choices, plan: Plan, taken: Sequence[BinaryResources]) -> ModeledTimes:
+    """Modelled times, with the resources of binaries if there are any. Raises `PlanError` for an impossible plan."""
     if not taken:
-        return float(model_plan(choices, plan).seconds)
+        return model_plan(choices, plan)
     registers = tuple(np.array([float(each.use.registers)]) for each in taken)
     shared = tuple(np.array([float(each.use.shared)]) for each in taken)
     at = batch_of(choices, plan)
     if 1 < len(taken) == len(at.launched):
-        return float(model_time(at, choices.limits, registers, shared).at(0).seconds)
+        return model_time(at, choices.limits, registers, shared).at(0)
     most = np.maximum.reduce(registers), np.maximum.reduce(shared)
-    return float(model_time(at, choices.limits, *most).at(0).seconds)
+    return model_time(at, choices.limits, *most).at(0)

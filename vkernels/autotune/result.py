@@ -17,6 +17,7 @@ from .rerank import is_surely_faster
 from .space import Point, Value
 
 MEASURED, MODELLED = "measured", "modelled"
+STATIC_BOUND = "static bound"
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class TuningResult:
     different. `successes`, `failures`: in the order of the trials. `counts`: plans before and after pruning. `origin`:
     `measured` or `modelled`. `stopped`: the limit that ended the search: `evaluations`, `seconds`, `patience`, `space`
     or `interrupted`. `moved`: the decisive choices, most important first. `seconds`: duration of tuning. `parameters`:
-    number of values by parameter.
+    number of values by parameter. `ranked_by`: `measured`, `modelled`, or `static bound`: what its seconds are.
     """
 
     task: Task
@@ -84,6 +85,7 @@ class TuningResult:
     device_wide: Success | None = None
     moved: tuple[Moved, ...] = ()
     parameters: Mapping[str, int] = field(default_factory=dict)
+    ranked_by: str = MEASURED
 
     @property
     def gain(self) -> float | None:
@@ -103,6 +105,7 @@ class TuningResult:
             "task": self.task.to_json(),
             "slice": self.slice,
             "origin": self.origin,
+            "ranked_by": self.ranked_by,
             "best": _success(self.best),
             "default": _success(self.default),
             "device_wide": _success(self.device_wide),

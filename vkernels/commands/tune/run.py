@@ -17,7 +17,7 @@ from rich.text import Text
 from vkernels.autotune.database.database import Database
 from vkernels.autotune.drive import Stop
 from vkernels.autotune.model_tuning import ModelResult
-from vkernels.autotune.result import MODELLED, Crossed, Success, TuningResult
+from vkernels.autotune.result import MODELLED, STATIC_BOUND, Crossed, Success, TuningResult
 from vkernels.autotune.searches import SEARCHES
 from vkernels.autotune.slice_names import is_here, slice_limits
 from vkernels.autotune.slices import tune_slices
@@ -144,6 +144,8 @@ def show_model(console: Console, found: ModelResult) -> None:
 
 def _outcome(result: TuningResult) -> str:
     modelled = ", modelled" if result.origin == MODELLED else ""
+    if result.ranked_by == STATIC_BOUND:
+        modelled += " by static bound"
     if result.best is None:
         return "every plan failed"
     if result.default is None:
