@@ -31,14 +31,20 @@ __all__ = ["embedding_bag", "segment_sum"]
 
 
 @vk.kernel
-def sum_segments(start: Integer[vk.Tensor, "S"], value: Float[vk.Tensor, "E"], out: Float[vk.Tensor, "R"]):
+def sum_segments(
+    start: Integer[vk.Tensor, "S"],
+    value: Float[vk.Tensor, "E"],
+    out: Float[vk.Tensor, "R"],
+    width: vk.Constant = 32,
+):
     r = vk.tile("R")
-    a = vk.whole(32)
+    a = vk.whole(width)
     first = start[r].to(vk.int64)  # int64: sums below may overflow shorter integers
     length = start[r + 1].to(vk.int64) - first
     total = vk.zeros((r, a), value.dtype)
-    for step in vk.range(0, (length + 31) // 32):
-        total += vk.load(value[first + 32 * step + a], where=32 * step + a < length)
+    for step in vk.range(0, (length + width - 1) // width):
+        left = vk.minimum(length - width * step, width).to(vk.int32)  # of which a vector compares more than of int64
+        total += vk.load(value[first + width * step + a], where=vk.cast(a, vk.int32) < left)
     out[r] = vk.sum(total, axis=a)
 
 
@@ -141,9 +147,21 @@ def segment_sum(
     """
     check_starts("segment_sum", start, value.shape[0], checked)
     out = empty_like(value, (start.shape[0] - 1, *value.shape[1:])) if out is None else out
-    kernel = sum_segments if value.ndim == 1 else sum_segment_rows
-    kernel(start, value, out)
+    if value.ndim == 1:
+        sum_segments(start, value, out, _width(value, out.shape[0]))
+    else:
+        sum_segment_rows(start, value, out)
     return out
+
+
+SHORT = 64
+"""Elements of a segment on average, up to which a CPU adds fewer up at once: most are beyond the end."""
+
+
+def _width(value: Array, segments: int) -> int:
+    """Elements that are added up at once: as many as a warp has threads, fewer of short segments on a CPU."""
+    is_short = value.shape[0] <= SHORT * segments and not getattr(value, "is_cuda", False)
+    return 16 if is_short else 32
 
 
 Bag = Annotated[str, OneOf(("sum", "mean", "max"))]
