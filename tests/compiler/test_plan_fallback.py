@@ -59,6 +59,13 @@ def test_the_next_plan_takes_clearly_less_of_what_was_lacking(lack, draw):
     assert next_plan(iter([*plans, chosen(BOTTOM)]), failed, short(lack)) is plans[first]
 
 
+def test_persistent_programs_that_do_not_fit_are_followed_by_the_same_as_a_grid():
+    persistent = replace(chosen(registers_a_thread=230), plan=Plan({}, resident_programs=132))
+    another, grid, less = (chosen(registers_a_thread=n, register_bytes=b) for n, b in ((180, 50), (180, 100), (90, 90)))
+    assert next_plan(iter([another, grid, less]), persistent, short(Resource.REGISTERS)) is grid
+    assert next_plan(iter([another, grid, less]), chosen(registers_a_thread=230), short(Resource.REGISTERS)) is less
+
+
 def test_after_a_few_tries_the_bottom_rung_is_next():
     plans = [chosen(shared_bytes=size) for size in (1e5, 7e4, 4e4, 2e4, 1e4, 0)]
     left, tried = iter([*plans, bottom := chosen(BOTTOM, shared_bytes=0)]), [plans[0]]

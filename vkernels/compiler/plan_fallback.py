@@ -136,7 +136,7 @@ class PlanFallback(Generic[Code]):
         checkpoint()
         if len(self.tried) >= MAX_TRIES:
             return False
-        return all(_is_less(use, failed.use, shortage.lack) for failed, shortage in self.tried)
+        return all(_is_less(use, failed, shortage.lack) for failed, shortage in self.tried)
 
     def _no_plan_left(self) -> str:
         tried = "\n".join(f"  {chosen.rung}: {shortage.reason}" for chosen, shortage in self.tried)
@@ -151,7 +151,7 @@ def next_plan(plans: Iterator[Chosen], failed: Chosen, shortage: Shortage, tries
     """
     last = None
     for last in plans:
-        if last.rung == BOTTOM or (tries < MAX_TRIES and _is_less(last.use, failed.use, shortage.lack)):
+        if last.rung == BOTTOM or (tries < MAX_TRIES and _is_less(last.use, failed, shortage.lack)):
             return last
     return last
 
@@ -197,5 +197,10 @@ _MODELLED: Mapping[Resource, Callable[[NeedsUse], float]] = {
 """The modelled use of each resource."""
 
 
-def _is_less(use: NeedsUse, than: NeedsUse, lack: Resource) -> bool:
+def _is_less(use: NeedsUse, failed: Chosen, lack: Resource) -> bool:
+    """Whether a plan takes clearly less than one that failed, or is that one without persistent programs."""
+    than = failed.use
+    is_its_grid = (use.threads, use.register_bytes) == (than.threads, than.register_bytes)
+    if failed.plan.resident_programs and is_its_grid and use.registers_a_thread < than.registers_a_thread:
+        return True
     return _MODELLED[lack](use) <= CLEARLY_LESS * _MODELLED[lack](than)

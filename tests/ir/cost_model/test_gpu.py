@@ -230,3 +230,42 @@ def test_reductions_within_warps_wait_for_no_barrier():
         plan = Plan({"i": rows}, {"j": columns}, lanes="j", order=("i",), warps=8)
         waits.append(float(model_plan(space, plan).parts["latency"]))
     assert waits[0] < waits[1] - 4e-8
+
+
+def test_persistent_programs_do_not_wait_between_full_tiles():
+    limits = limits_of(target_named("b200-sxm-180"))
+    kernel = kernel_of(build("matmul_bias", "float16")[1])
+    sizes = {"M": 8192, "N": 8192, "K": 512}
+    plan = Plan({"i": 128, "j": 256}, {"k": 64}, lanes="j", order=("i", "j"), warps=8, stages=3)
+
+    def latency(plan: Plan, rows: int = 8192) -> float:
+        space = read_space(kernel, {**sizes, "M": rows}, limits)
+        return float(model_plan(space, replace(plan, resident_programs=limits.multiprocessors)).parts["latency"])
+
+    grid = float(model_plan(read_space(kernel, sizes, limits), plan).parts["latency"])
+    waves = -(-64 * 32 // limits.multiprocessors)
+    assert latency(plan) == pytest.approx(grid - (waves - 1) * 1.3e-6)
+    assert latency(replace(plan, stages=1)) >= grid
+    assert latency(plan, 8191) > latency(plan) + 0.9 * (waves - 1) * 1.3e-6  # the last tiles are not full
+    chosen = choose_plan(kernel, sizes, limits)
+    assert chosen.plan.resident_programs == limits.multiprocessors
+    assert chosen.seconds < 0.97 * choose_plan(kernel, sizes, limits, pin=Pin(resident_programs=0)).seconds
+
+
+def test_a_product_of_many_chunks_is_a_grid_of_programs():
+    limits = limits_of(target_named("b200-sxm-180"))
+    kernel = kernel_of(build("matmul_bias", "float16")[1])
+    assert choose_plan(kernel, dict.fromkeys(("M", "N", "K"), 4096), limits).plan.resident_programs == 0
+
+
+def test_persistent_programs_take_registers_for_two_tiles():
+    limits = limits_of(target_named("h100-sxm5-80"))
+    kernel = kernel_of(build("matmul_bias", "float16")[1])
+    space = read_space(kernel, dict.fromkeys(("M", "N", "K"), 4096), limits)
+    plan = Plan({"i": 128, "j": 128}, {"k": 64}, lanes="j", order=("i", "j"), warps=8, stages=3)
+    grid, persistent, plain = map(space.use_of, (
+        plan, replace(plan, resident_programs=132), replace(plan, resident_programs=132, stages=1),
+    ))  # fmt: skip
+    assert persistent.registers_a_thread > grid.registers_a_thread + 30
+    assert persistent.shared_bytes > grid.shared_bytes
+    assert plain.registers_a_thread == space.use_of(replace(plan, stages=1)).registers_a_thread

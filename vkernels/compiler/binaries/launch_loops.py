@@ -9,6 +9,7 @@ from typing import Any
 from vkernels.ir.analysis.needs.device import UNKNOWN_TRIPS
 from vkernels.ir.errors import FileError
 from vkernels.ir.limits import Limits
+from vkernels.ir.lowering.ttir.across_programs import FLATTEN
 
 from .instructions import Kind
 from .loop_use import LoopUse
@@ -88,7 +89,7 @@ def launch_loops(
     unknown_length: float | None = UNKNOWN_TRIPS,
     parameters: Sequence[str] = (),
 ) -> LaunchLoops:
-    """The loops of a binary, and the bound of a launch.
+    """The loops of a binary, and the bound of a launch; none where Triton joins loops, whose parts run unequally often.
 
     `text`: the TTIR that the binary was compiled from. `resident`: programs on one multiprocessor. `grid`: programs by
     axis; without it there are no trips and no bound. `arguments`: integers that the launch passes, by name.
@@ -98,7 +99,7 @@ def launch_loops(
     trips: list[float | None] = [None] * len(code.regions)
     copied = [0.0] * len(code.regions)
     work = None
-    if grid is not None:
+    if grid is not None and FLATTEN not in text:
         programs = 1
         for side in grid:
             programs *= side

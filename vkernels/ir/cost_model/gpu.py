@@ -12,6 +12,7 @@ from ..analysis.needs import NeedsDevice
 from ..analysis.needs.traffic import LEAST_SIDE, least_depth
 from ..limits import Limits
 from ..occupancy import AmdSizes, NvidiaSizes
+from .across_programs import seconds_saved
 from .item_widths import tensor_rate
 from .loops import Loop, LoopAccess, LoopStep
 from .operand_copies import is_copied_ahead, more_instructions
@@ -136,6 +137,7 @@ def gpu_times(at: PlanBatch, limits: Limits, registers: Numbers, shared: Numbers
     partial = at.partial_bytes() if at.choices.split is not None else 0
     chain = chain + (at.shares * CACHE_LATENCY if at.choices.split is not None and len(at.split_launches) > 1 else 0)
     slow = np.where(registers > NeedsDevice.of(limits).registers, SPILLING, 1)
+    saved = seconds_saved(at, waves, GPU_PROGRAM_SECONDS + CACHE_LATENCY)
     return ModeledTimes(
         {
             "operations": plain * uneven * slow,
@@ -145,7 +147,7 @@ def gpu_times(at: PlanBatch, limits: Limits, registers: Numbers, shared: Numbers
             "memory": (missed + put + np.where(partial > limits.cache / 2, 3 * partial, 0))
             / limits.memory_bandwidth
             * share,
-            "latency": waves * chain * slow,
+            "latency": (waves * chain - saved) * slow,
         },
         limits.launch_seconds * at.launches + 2 * at.copied / limits.memory_bandwidth,
     )

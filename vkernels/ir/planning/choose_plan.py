@@ -10,6 +10,7 @@ from itertools import islice
 import numpy as np
 
 from ..analysis.needs import Needs, NeedsDevice, NeedsUse
+from ..cost_model.across_programs import goes_on
 from ..cost_model.model_time import model_time
 from ..cost_model.plan_batch import ModeledTimes, PlanBatch
 from ..dialect import KernelOp
@@ -44,8 +45,9 @@ MAX_REJECTED = 16
 """Rejected plans that are reported."""
 TRIED_WITH_FEWER = 4
 """Plans for which fewer programs at once are tried."""
-FEWER_MUST_WIN = 0.9
-"""They must take less than this part of the time: persistent programs are less plain than a grid."""
+FEWER_MUST_WIN, GOING_ON_MUST_WIN = 0.9, 0.97
+"""They must take less than this part of the time: persistent programs are less plain than a grid. Those whose loop goes
+on from each to the next win what the model is sure of."""
 
 
 @dataclass(frozen=True)
@@ -225,9 +227,8 @@ def refine_top_candidates(
 
 
 def _with_fewer(candidate: RefinedCandidate) -> RefinedCandidate | None:
-    """A GPU's plan with fewer programs at once, if what they read again or swap then stays in the caches.
-
-    None where that wins too little.
+    """A GPU's plan with persistent programs: fewer at once, if what they read again or swap then stays in the caches,
+    or so that a loop of dots goes on from each to the next. None where that wins too little.
     """
     space, family = candidate.space, candidate.family
     cores, at = space.limits.multiprocessors, family.batch.only(np.arange(len(family.seconds)) == candidate.number)
@@ -237,5 +238,13 @@ def _with_fewer(candidate: RefinedCandidate) -> RefinedCandidate | None:
         return None
     taken, most = family.taken.rows([candidate.number] * len(some)), most_registers(at, space.limits)
     at = replace(at, resident=np.array(some, dtype=float)).only(True)
+    continues = bool(np.any(goes_on(at)))
+    if continues:
+        use = space.use_of(with_pin(at.first(), space.pin))
+        taken = replace(
+            taken, registers=np.maximum(taken.registers, use.registers_a_thread),
+            shared=np.maximum(taken.shared, use.shared_bytes),
+        )  # fmt: skip
     fewer = modelled(space, family.choices, at, taken, most)
-    return RefinedCandidate(space, fewer, fewer.best[0]) if fewer.least < FEWER_MUST_WIN * candidate.weight else None
+    must_win = GOING_ON_MUST_WIN if continues else FEWER_MUST_WIN
+    return RefinedCandidate(space, fewer, fewer.best[0]) if fewer.least < must_win * candidate.weight else None

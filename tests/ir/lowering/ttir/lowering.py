@@ -42,7 +42,7 @@ def lowered(module: ModuleOp, plan: Plan, facts: Facts, resident_programs: int =
     insert_barriers(result)
     block_sums(result, on_gpu=True)
     expand_math(result)
-    return lower_to_ttir(mapped_in(result), resident_programs)
+    return lower_to_ttir(mapped_in(result), resident_programs, plan.stages)
 
 
 def copied(arguments: Arguments) -> dict[str, Any]:

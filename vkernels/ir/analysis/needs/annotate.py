@@ -12,11 +12,11 @@ from ..accesses import has_effect
 from ..k_major import Contracted, contracted_by_dots
 from ..schedule.find_copies import find_copies
 from ..schedule.make_schedule import make_schedule
-from .algebra import ONE, ZERO, Expr, most, symbol
+from .algebra import ONE, ZERO, Expr, fits, most, number, symbol
 from .flow import Flow, read_flow
 from .needs import Needs
 from .records import AxisNeed, Crossing, Dot, PhaseNeeds, Scratchpad
-from .registers import TENSOR_MEMORY, address_registers, by_four_warps, dot_bytes, live_bytes
+from .registers import PERSISTENT, STAGES, TENSOR_MEMORY, address_registers, by_four_warps, dot_bytes, live_bytes
 from .shared import scratch_bytes, shared_bytes
 from .spaces import THREADS, Spaces, spaces_of, width
 from .traffic import distinct_reads, on_tensor_cores, traffic_of, walk
@@ -48,6 +48,9 @@ def _phase(flow: Flow, spaces: Spaces, phase: PhaseOp) -> PhaseNeeds:
     addresses = symbol("fit.address") * address_registers(flow, spaces, phase)
     base, slope = symbol("fit.base"), symbol("fit.alive") / 4
     axes = {axis for op in phase.body.block.ops for axis in flow.analysis.axes if axis in _axes_in(op)}
+    has_dots = any(isinstance(op, DotOp) for item in flow.members[phase] for op in item.walk())
+    if has_dots:
+        addresses = addresses + symbol("fit.going_on") * PERSISTENT * fits(STAGES, number(2))
     return PhaseNeeds(
         phase.phase.data,
         register_bytes=THREADS * alive,

@@ -39,9 +39,9 @@ class Needs:
     Symbols: a size's name is the size in the call; `tile.i`, `chunk.j` elements of a program or a chunk; `held.j` 1
     where a plan holds whole axis j at once; `online.j` 1 where it goes online along it; `split.j` programs that share
     it; `shared.e`, `memory.e` 1 where that is the home of e, also of a scratchpad; `copies.s` 1 for a second copy of a
-    scratchpad; `packed.a` 1 where tensor a is packed; `plan.warps`, `plan.stages`, `device.warp`; `trips.k` of a loop
-    whose bounds are not sizes. `most`, `least`: the largest, the smallest; `pieces(a, b)`: a / b, rounded up;
-    `fits(a, b)`: 1 where a is at least b.
+    scratchpad; `packed.a` 1 where tensor a is packed; `plan.warps`, `plan.stages`, `device.warp`; `plan.persistent` 1
+    where programs are; `trips.k` of a loop whose bounds are not sizes. `most`, `least`: the largest, the smallest;
+    `pieces(a, b)`: a / b, rounded up; `fits(a, b)`: 1 where a is at least b.
     `splittable`: for each such axis, the launches of a kernel split along it, each with whether programs share the
     axis. `contracted`: tensors that dots alone take. `found`: cache of what needs and planners compute from the
     kernel alone, independent of sizes and limits.
@@ -171,7 +171,7 @@ class Needs:
         """The value of each symbol, in the order of `_names`."""
         known: dict[str, float] = {
             **sizes, **constants_for(device), "plan.warps": 1 if device.is_cpu else plan.warps,
-            "plan.stages": plan.stages, "device.warp": device.warp,
+            "plan.stages": plan.stages, "plan.persistent": int(plan.resident_programs > 0), "device.warp": device.warp,
             "device.tensor_memory": int(device.tensor_memory > 0), "device.copies_ahead": int(device.copies_ahead),
             "device.dots_from_shared": int(device.dots_from_shared), "device.tensor_cores": int(device.tensor_cores),
             "device.is_amd": int(device.is_amd), "device.is_cpu": int(device.is_cpu),

@@ -37,7 +37,7 @@ from .spaces import THREADS, WARP, Spaces, contiguous_axis, largest_spaces, spac
 from .traffic import is_a_dot, on_tensor_cores, operand_bytes
 
 BETWEEN = symbol("fit.between")
-STAGES = symbol("plan.stages")
+STAGES, PERSISTENT = symbol("plan.stages"), symbol("plan.persistent")
 AHEAD, FROM_SHARED, TENSOR_MEMORY = (
     symbol(f"device.{name}") for name in ("copies_ahead", "dots_from_shared", "tensor_memory")
 )

@@ -4,7 +4,8 @@ Triton reuses its own allocations, so the worst point of a phase counts (`Module
 `lib/Analysis/Allocation.cpp`):
 - a reduction stores each warp's part for the others: results × warps along the axis (`ReduceOpHelper`);
 - a layout conversion passes a tile through it, in parts;
-- operands of dots are kept there, once for every pipeline stage but one.
+- operands of dots are kept there, once for every pipeline stage but one; where a persistent program's loop goes on to
+  the next program's, also while results are converted.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from __future__ import annotations
 from xdsl.ir import SSAValue
 
 from ...dialect import AccessOp, DotOp, PhaseOp, ReductionOp, ScratchOp, ScratchType, TensorArgumentType, axes_of
-from .algebra import ONE, Expr, either, fits, least, most, number, pieces, product, symbol, total
+from .algebra import ONE, ZERO, Expr, either, fits, least, most, number, pieces, product, symbol, total
 from .flow import Flow
-from .registers import AHEAD, FROM_SHARED, STAGES, by_four_warps
+from .registers import AHEAD, FROM_SHARED, PERSISTENT, STAGES, by_four_warps
 from .spaces import THREADS, Spaces, element_in, largest_spaces, space_for, width
 from .traffic import is_a_dot, on_tensor_cores, operand_bytes, taken
 
@@ -39,7 +40,17 @@ def shared_bytes(flow: Flow, spaces: Spaces, phase: PhaseOp) -> Expr:
                 plain.append((1 - on_tensor_cores(flow, op)) * taken)
     # On plain units all dots of a loop have as many copies; on tensor cores they share the stages.
     needs.append((AHEAD + IS_AMD) * fits(STAGES, number(2)) * total(plain))
-    return most([*needs, *_conversions(flow, phase, inside)])
+    return most([*needs, *_conversions(flow, phase, inside)]) + _beside(flow, phase)
+
+
+def _beside(flow: Flow, phase: PhaseOp) -> Expr:
+    """Results of dots on their way to the layout in which they are stored, while operands of the next program's are
+    there: as much as binaries take of sm_80 and sm_90, and up to four times what those of sm_100 do."""
+    dots = [op for item in flow.members[phase] for op in item.walk() if isinstance(op, DotOp)]
+    results = [4 * product(flow.sizes[axis] for axis in axes_of(op.result)) for op in dots]
+    if not results:
+        return ZERO
+    return PERSISTENT * fits(STAGES, number(2)) * (1 - IS_CPU) * least((most(results), THREADS * ON_CHIP))
 
 
 def _reduction(flow: Flow, spaces: Spaces, op: ReductionOp, inside: list[frozenset[str]]) -> Expr:

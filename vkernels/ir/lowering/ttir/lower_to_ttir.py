@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32, i64
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i32, i64
 from xdsl.dialects.scf import ForOp, YieldOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import Rewriter
 from xdsl.traits import Pure
 
 from vkernels.ir.dialect import REDUCTIONS, BufferOp, LaunchOp, MappedOp, ScratchOp, SizeOp, arith, tt
+from vkernels.ir.facts import Facts
 
 from ..common import SWAP_ALIGNMENT, Handler, buffer_sizes, ignore, launches_of, swap_of_a_call
 from .accesses import lower_load, lower_store
+from .across_programs import FLATTEN, can_flatten
 from .builder import Number, TtirBuilder
 from .control import lower_for, lower_if, lower_while
 from .descriptors import make_descriptors
@@ -28,27 +30,30 @@ from .state import SLOT_BYTES, TtirState
 from .tiles import element_bytes, memory_bytes, memory_element
 
 
-def lower_to_ttir(mapped: MappedOp, resident_programs: int = 0) -> LoweredTtir:
+def lower_to_ttir(mapped: MappedOp, resident_programs: int = 0, stages: int = 1) -> LoweredTtir:
     """A mapped kernel's launches as functions for a GPU.
 
-    `resident_programs`: above 0, every launch is persistent. Raises `PlanError` for tiles that no tensor of Triton's
-    can be, and `UnsupportedError` for an operation or element type that has no form there.
+    `resident_programs`: above 0, every launch is persistent. `stages`: above 1, loops of dots of such launches go on
+    from program to program where they can (`across_programs.py`), so that Triton pipelines them as one. Raises
+    `PlanError` for tiles that no tensor of Triton's can be, and `UnsupportedError` for an operation or element type
+    that has no form there.
     """
     name = mapped.sym_name.data
     host = host_arithmetic(mapped, lambda op: element_bytes(memory_element(op.result.type.element, op)))
     symbol = re.sub(r"[^A-Za-z0-9_]", "_", name)
     prefix = symbol if symbol[:1].isalpha() else f"k{symbol}"
     launches = tuple(
-        _Launch(mapped, launch, f"{prefix}_launch_{number}", resident_programs > 0).lower()
+        _Launch(mapped, launch, f"{prefix}_launch_{number}", resident_programs > 0, stages > 1).lower()
         for number, launch in enumerate(launches_of(mapped))
     )
     return LoweredTtir(name, launches, sizes_read(mapped), len(host.buffers), host)
 
 
 class _Launch:
-    def __init__(self, mapped: MappedOp, launch: LaunchOp, name: str, is_persistent: bool):
+    def __init__(self, mapped: MappedOp, launch: LaunchOp, name: str, is_persistent: bool, is_pipelined: bool):
         self.mapped, self.launch, self.name = mapped, launch, name
         self.has_swap = any(isinstance(op, BufferOp) for op in launch.body.walk())
+        self.is_flat = is_pipelined and can_flatten(launch, Facts.from_attribute(mapped.facts).distinct)
         self.is_persistent = is_persistent or self.has_swap
         self.entry = Block()
         self.state = TtirState(mapped, TtirBuilder(self.entry), _HANDLERS)
@@ -129,7 +134,10 @@ class _Launch:
             if self.state.scratchpad.top or self.has_swap:
                 self.build.add(tt.BarrierOp())
             self.build.add(YieldOp())
-        self.build.add(ForOp(program, self.signature.programs(), step, [], body))
+        loop = ForOp(program, self.signature.programs(), step, [], body)
+        if self.is_flat:
+            loop.attributes[FLATTEN] = UnitAttr()
+        self.build.add(loop)
 
     def _program(self, program: SSAValue) -> None:
         """A program, its coordinates computed from its number; the last coordinate varies fastest."""
