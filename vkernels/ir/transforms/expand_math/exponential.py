@@ -6,7 +6,7 @@ Elementary Functions, 1980), e**r is a polynomial, and n goes into the exponent 
 
 from __future__ import annotations
 
-from .formula import ROUNDER, polynomial, power_of_two, times_power
+from .formula import ROUNDER, polynomial, power_of_two, split_polynomial, times_power
 from .values import Float, select
 
 LOG2_E = 1.4426950408889634
@@ -94,12 +94,17 @@ END = {True: 4.0, False: 6.0}
 
 
 def erf(x: Float) -> Float:
-    """x + x P(x²) up to 1; beyond, 1 - exp(Q(x - 1)), where Q approximates the logarithm of erfc.
-
-    Q is centred where erfc is largest, because errors of the exponent matter most there.
-    """
+    """x + x P(x²) up to 1; 1 - erfc(|x|) beyond."""
     a = abs(x)
     near = x.fma(polynomial(x * x, "erf"), x)
-    shifter, r = reduced(polynomial(a.at_most(END[x.single]) - 1.0, "erfc"))
-    complement = polynomial(r, "exp").fma(r, 1.0).fma(r, 1.0) * power_of_two(shifter)
-    return select(a < 1.0, near, (1.0 - complement).sign_of(x))
+    return select(a < 1.0, near, (1.0 - _complement(a.at_most(END[x.single]))).sign_of(x))
+
+
+def _complement(a: Float) -> Float:
+    """erfc on 1 to `END`: a polynomial in f32. In f64, which takes three times as many terms, exp(Q(a - 1)), where Q
+    approximates its logarithm and is centred where erfc is largest, because errors of the exponent matter most there.
+    """
+    if a.single:
+        return split_polynomial(a - 2.5, "erfc")
+    shifter, r = reduced(polynomial(a - 1.0, "log_erfc"))
+    return polynomial(r, "exp").fma(r, 1.0).fma(r, 1.0) * power_of_two(shifter)

@@ -21,6 +21,19 @@ def polynomial(x: Float, name: str, single: bool | None = None) -> Float:
     return result
 
 
+def split_polynomial(x: Float, name: str) -> Float:
+    """The same as an even and an odd part, each in x²: a multiplication more, and a chain half as long."""
+    terms = (SINGLE if x.single else DOUBLE)[name]
+    square, parts = x * x, []
+    for powers in (terms[::2], terms[1::2]):
+        *lower, part = map(x.const, powers)
+        for coefficient in reversed(lower):
+            part = part.fma(square, coefficient)
+        parts.append(part)
+    even, odd = parts
+    return odd.fma(x, even)
+
+
 def exact_sum(a: Float, b: Float) -> tuple[Float, Float]:
     """a + b as a rounded sum and its error (Knuth's two-sum)."""
     total = a + b
