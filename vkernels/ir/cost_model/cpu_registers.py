@@ -6,6 +6,7 @@ from functools import reduce
 
 import numpy as np
 
+from ..analysis.dot_order import MOST_ADDRESSES, MOST_IN_TURN
 from ..analysis.words import narrow_dot
 from ..limits import Limits
 from .cpu_words import NO_WORDS, Words, depth_of, on_matrices, slots_of_tile, words_of
@@ -106,9 +107,22 @@ def _taken(loop: Loop, at: PlanBatch, limits: Limits) -> Numbers:
 def _slots_of(tiles: tuple[LiveTile, ...], at: PlanBatch, limits: Limits, words: Words = NO_WORDS) -> Numbers:
     return sum(
         1 if alive.into_dot and at.choices.lanes not in alive.axes
-        else slots_of_tile(alive, slots(alive.axes, at, _lanes(max(4, alive.element_bytes), limits)), words)
+        else slots_of_tile(alive, _taken_at_once(alive, at, _lanes(max(4, alive.element_bytes), limits)), words)
         for alive in tiles
     )  # fmt: skip
+
+
+def _taken_at_once(tile: LiveTile, at: PlanBatch, width: int) -> Numbers:
+    """Registers of a tile; of a chunk that a dot loads and multiplies with rows of few addresses those of one position,
+    as `lowering/llvm/reductions.py` goes through it."""
+    whole, beside, lanes = slots(tile.axes, at, width), tile.beside, at.choices.lanes
+    if beside is None or lanes not in tile.axes or beside.contracted in (lanes, *at.choices.held):
+        return whole
+    one = slots(tuple(axis for axis in tile.axes if axis != beside.contracted), at, width)
+    in_turn = at.size(beside.contracted) <= MOST_IN_TURN
+    if not beside.adjacent and beside.tensor not in at.choices.packs:
+        in_turn = in_turn & (at.tile(beside.rows) <= MOST_ADDRESSES)
+    return np.where(in_turn, one, whole)
 
 
 def cpu_unrolled(at: PlanBatch, limits: Limits) -> Numbers:

@@ -7,6 +7,7 @@ from functools import reduce
 
 import numpy as np
 
+from ..analysis.dot_order import MOST_ADDRESSES
 from ..limits import Limits
 from .atomics import update_cycles
 from .cpu_registers import EXPANDED, slots
@@ -17,8 +18,6 @@ from .plan_batch import Numbers, PlanBatch
 
 ACROSS = 3.0
 """Cycles of each halving, when a register's elements are combined."""
-POINTERS = 8
-"""Rows whose addresses general registers hold beside all else."""
 APART = 2.0
 """Cycles an element where neighbouring lanes are not contiguous in memory."""
 FOUND = 3.5
@@ -208,7 +207,7 @@ def _accesses(step: LoopStep, at: PlanBatch, width: int) -> Numbers:
         return at.tile(step.axes) * APART
     if lanes not in touch.axes and touch.home is None and not is_packed:
         rows = at.tile(axis for axis in touch.axes if axis != touch.run)
-        return at.tile(step.axes) + np.maximum(0, rows - POINTERS)
+        return at.tile(step.axes) + np.maximum(0, rows - MOST_ADDRESSES)
     narrow = max(1, touch.element_bytes // 4)
     return slots(step.axes, at, width) * narrow
 

@@ -17,6 +17,7 @@ from ..analysis.kernel_analysis import KernelAnalysis
 from ..dialect import AccessOp, DotOp, RangeOp, ReductionOp, ScanOp, YieldOp, axes_of
 from .item_widths import bytes_of
 from .loops import Axes, LiveTile
+from .read_accesses import TouchOf, beside_rows
 
 _NOTHING = ("vk.broadcast", "arith.constant")
 """Operations that are repeated where they are used, or share their operand's registers."""
@@ -25,7 +26,7 @@ _WHOLE = (AccessOp, DotOp, ReductionOp, ScanOp, YieldOp, scf.YieldOp)
 
 
 def most_alive(
-    analysis: KernelAnalysis, items: Sequence[Operation], reductions: Sequence[Operation]
+    analysis: KernelAnalysis, items: Sequence[Operation], reductions: Sequence[Operation], touch_of: TouchOf
 ) -> tuple[LiveTile, ...]:
     """The tiles alive at the worst point of a loop over these items, as if all axes had the same number of elements."""
     flat = [one for op in items for one in op.walk()]
@@ -43,7 +44,7 @@ def most_alive(
         if axes >= most:
             worst, most = here, axes
         here = [value for value in here if last.get(value, -1) > number]
-    return tuple(map(alive, worst))
+    return tuple(alive(value, touch_of) for value in worst)
 
 
 def _is_next(op: Operation) -> bool:
@@ -85,10 +86,10 @@ def _leads_to_next(value: SSAValue) -> bool:
     return _is_next(user) or _leads_to_next(user.results[0])
 
 
-def alive(value: SSAValue) -> LiveTile:
+def alive(value: SSAValue, touch_of: TouchOf) -> LiveTile:
     """A value as a tile that is alive."""
     into_dot = any(isinstance(use.operation, DotOp) and use.index < 2 for use in value.uses)
-    return LiveTile(_held_axes(value), bytes_of(value.type), into_dot)
+    return LiveTile(_held_axes(value), bytes_of(value.type), into_dot, beside_rows(value, touch_of))
 
 
 def carried_by(reduction: Operation) -> LiveTile:

@@ -91,12 +91,24 @@ class LoopStep:
 
 
 @dataclass(frozen=True)
+class BesideRows:
+    """What a dot multiplies the rows of another operand with, if both are loaded for it alone: the contracted axis,
+    the other operand's tensor and rows, and whether the rows' elements at each position lie side by side."""
+
+    contracted: str
+    tensor: str
+    rows: Axes
+    adjacent: bool
+
+
+@dataclass(frozen=True)
 class LiveTile:
     """A tile alive at some point: `element_bytes` of its elements; whether a dot takes it, a part at a time."""
 
     axes: Axes
     element_bytes: int
     into_dot: bool
+    beside: BesideRows | None = None
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from ..analysis.piecewise import breaks_of, is_pattern
-from ..dialect import AccessOp, RangeOp, axes_of
+from ..dialect import AccessOp, DotOp, LoadOp, RangeOp, axes_of
 from .item_widths import bytes_of
-from .loops import Axes
+from .loops import Axes, BesideRows, LoopAccess
 
+TouchOf = Callable[[AccessOp], LoopAccess]
+"""What an access does to memory."""
 MOST_APART = 4
 """Elements between neighbouring lanes, up to which whole vectors are loaded."""
 
@@ -75,3 +77,18 @@ def range_axes(offset: SSAValue) -> Axes:
         return (loop.axis.data,) if isinstance(loop, RangeOp) and loop.position is offset else ()
     operands = offset.owner.operands if isinstance(offset.owner, Operation) else ()
     return tuple(dict.fromkeys(axis for operand in operands for axis in range_axes(operand)))
+
+
+def beside_rows(value: SSAValue, touch_of: TouchOf) -> BesideRows | None:
+    """What a dot multiplies with a value, where it takes both from memory without masks, which take registers too."""
+    uses = list(value.uses)
+    if len(uses) != 1 or not isinstance(uses[0].operation, DotOp) or uses[0].index > 1:
+        return None
+    dot = uses[0].operation
+    other = dot.operands[1 - uses[0].index]
+    loads = [each.owner for each in (value, other) if isinstance(each.owner, LoadOp) and len(list(each.uses)) == 1]
+    if len(loads) < 2 or any(load.mask is not None or load.guarded_dimensions for load in loads):
+        return None
+    touch, contracted = touch_of(loads[1]), dot.axis.data
+    rows = tuple(axis for axis in axes_of(other) if axis != contracted)
+    return BesideRows(contracted, touch.place, rows, touch.home is None and rows == (touch.run,))

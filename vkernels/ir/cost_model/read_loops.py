@@ -156,7 +156,7 @@ class _Reader:
         ]
         steps += [*self._steps_of(dot), _home_step(dot.result, home, writes=True)]
         inner = tuple(axis for axis in self.analysis.axes if axis in self._chunks(dot.result))
-        live = (*map(alive, operands_along(dot)), carried_by(dot))
+        live = (*(alive(each, self._touch) for each in operands_along(dot)), carried_by(dot))
         widths = self._widths(dot)
         return Loop(
             phase, (*axes, *inner), ranges, tuple(steps), (), live, widths.operand_bytes or 4, visits=visits,
@@ -319,7 +319,7 @@ class _Reader:
         if key not in self.known.live:
             maxima = {group.maximum for group in online}
             carried = [highest(op) if op in maxima else carried_by(op) for op in reductions]
-            self.known.live[key] = (*carried, *most_alive(self.analysis, items, reductions))
+            self.known.live[key] = (*carried, *most_alive(self.analysis, items, reductions, self._touch))
         return self.known.live[key]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import overload
 
@@ -19,7 +19,6 @@ from ...dialect import (
     SpillOp,
     StoreOp,
     WordDotOp,
-    axes_of,
     element_of,
 )
 from ..common import is_half, is_quarter, unsupported
@@ -149,7 +148,8 @@ def lower_load(state: LlvmState, operation: AccessOp) -> None:
         return
     element = memory_element(element_of(operation.tile), operation)
     if _is_for_dots(state, operation):
-        late = LateNames([partial(load, access, place, element) for place in access.places()])
+        steps = {axis: access.known_step(axis) for axis, _ in access.layout.row_axes}
+        late = LateNames([partial(load, access, place, element) for place in access.places()], steps)
         state.values[operation.results[0]] = RegisterTile(access.layout, element, late)
         return
     names = [load(access, place, element) for place in access.places()]
@@ -174,13 +174,12 @@ def lower_prefetch(state: LlvmState, operation: PrefetchOp) -> None:
 
 
 def _is_for_dots(state: LlvmState, operation: AccessOp) -> bool:
-    """Whether dots that follow directly take single elements of a load, each for many products.
+    """Whether only dots that follow directly take what a load loads.
 
-    They are loaded where they are first used: all at once, they would take registers from the sums.
+    Its registers are loaded where they are first used: all at once, they would take room from the sums.
     """
-    tile, lanes = operation.tile, state.lanes.axis
     waiting = {use.operation for use in operation.results[0].uses}
-    if lanes is None or lanes in axes_of(tile) or not all(isinstance(user, DotOp | WordDotOp) for user in waiting):
+    if state.lanes.axis is None or not all(isinstance(user, DotOp | WordDotOp) for user in waiting):
         return False
     after = operation.next_op
     while waiting and after is not None and not after.regions and not isinstance(after, StoreOp | ScatterOp | SpillOp):
@@ -190,10 +189,11 @@ def _is_for_dots(state: LlvmState, operation: AccessOp) -> bool:
 
 
 class LateNames(Sequence[str]):
-    """Names of registers, each made when it is first asked for."""
+    """Names of registers, each made when it is first asked for. `steps`: of a load, the elements from one position of
+    each axis but the lanes' to the next, 0 where that is not known."""
 
-    def __init__(self, make: Sequence[Callable[[], str]]):
-        self._make = make
+    def __init__(self, make: Sequence[Callable[[], str]], steps: Mapping[str, int]):
+        self._make, self.steps = make, steps
         self._made: dict[int, str] = {}
 
     def __len__(self) -> int:

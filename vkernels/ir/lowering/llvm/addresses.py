@@ -81,21 +81,21 @@ class AddressedAccess:
             if active is not None and together > 1:
                 beyond = register.positions[axis] % together
                 first = self._row_pointer({**register.positions, axis: register.positions[axis] - beyond})
-            yield Address(pointer, step, active, register.width, apart, first, beyond * self._known_step(axis))
+            yield Address(pointer, step, active, register.width, apart, first, beyond * self.known_step(axis))
 
     def _together(self) -> tuple[str, int]:
         """An axis of a tile without lanes along which elements are active together, and how many of them at most."""
         if self.layout.has_lanes or not self.layout.row_axes:
             return "", 1
         axis, size = self.layout.row_axes[-1]
-        step = self._known_step(axis)
+        step = self.known_step(axis)
         varies = axis in self.bounds or (self.mask is not None and self.mask.varies_along(axis))
         varies = varies or any(d.varies_along(axis) and (d.is_guarded or d.tile is not None) for d in self.dimensions)
         if varies or step < 1:
             return axis, 1
         return axis, min(size, 1 + (NOTHING_BYTES // element_bytes(self.memory.element) - 1) // step)
 
-    def _known_step(self, axis: str) -> int:
+    def known_step(self, axis: str) -> int:
         """Elements that one position along an axis moves; 0 where it is not known while compiling."""
         step = self.emit.known(self.step(axis))
         return step if isinstance(step, int) else 0

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 
+from ...analysis.dot_order import MOST_ADDRESSES
 from ...dialect import DotOp, ReductionOp, ScanOp
 from ...dialect.combining import kind_of
 from ..common import unsupported
+from .accesses import LateNames
 from .elementwise import extremum
 from .emit import LlvmEmitter, vector
 from .state import LlvmState
 from .tiles import RegisterLayout, RegisterTile
 
 VECTORS_TOGETHER = 8
-"""Vectors of an operand that a dot multiplies with one row of the other before it goes on to the next row. One position
-at a time, the addresses of all rows would be alive at once: LLVM then loads elements early, and spills them."""
+"""Vectors of an operand that a dot multiplies with one row of the other before it goes on to the next row, where each
+row has an address of its own. One position at a time, all addresses would be alive at once: LLVM then loads elements
+early, and spills them."""
 
 _FLOAT = {"sum": "addf", "product": "mulf"}
 _INTEGER = {"sum": "addi", "product": "muli", "max": "maxsi", "min": "minsi", "maxui": "maxui", "minui": "minui"}
@@ -115,7 +119,9 @@ def lower_dot(state: LlvmState, operation: DotOp) -> None:
         names = _dot_lanes(state, left, right, total)
     else:
         names, registers = list(total.names), list(total.layout.registers())
-        for number, position in _in_turn(total.layout, left.layout.size_of(axis)):
+        one_by_one = any(_has_few_addresses(operand, axis) for operand in (left, right))
+        together = 1 if one_by_one else max(1, VECTORS_TOGETHER // len(total.layout.pieces))
+        for number, position in _in_turn(total.layout, left.layout.size_of(axis), together):
             register = registers[number]
             at = register._replace(positions={**register.positions, axis: position})
             a, b = left.spread(state.emit, at), right.spread(state.emit, at)
@@ -123,10 +129,20 @@ def lower_dot(state: LlvmState, operation: DotOp) -> None:
     state.define(operation.result, names)
 
 
-def _in_turn(layout: RegisterLayout, size: int) -> Iterator[tuple[int, int]]:
-    """Each register of a dot's sums with each of `size` contracted positions, in the order of the multiply-adds."""
+def _has_few_addresses(operand: RegisterTile, axis: str) -> bool:
+    """Whether an operand without lanes is loaded as it is needed, and its elements at each position of a contracted
+    axis lie side by side, as in a panel, or have so few addresses that general registers hold them."""
+    layout, names = operand.layout, operand.names
+    if layout.has_lanes or not isinstance(names, LateNames):
+        return False
+    rows = {row: size for row, size in layout.row_axes if row != axis and size > 1}
+    return prod(rows.values()) <= MOST_ADDRESSES or [names.steps[row] for row in rows] == [1]
+
+
+def _in_turn(layout: RegisterLayout, size: int, together: int) -> Iterator[tuple[int, int]]:
+    """Each register of a dot's sums with each of `size` contracted positions, in the order of the multiply-adds: so
+    many positions `together`, row after row."""
     pieces = len(layout.pieces)
-    together = max(1, VECTORS_TOGETHER // pieces)
     for first in range(0, size, together):
         for row in range(0, len(layout.widths()), pieces):
             for position in range(first, min(first + together, size)):
