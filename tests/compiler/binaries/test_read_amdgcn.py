@@ -73,3 +73,11 @@ def test_matrix_instructions_have_shape_and_dtype(opcode: str, shape: str, dtype
     found = classify(Instruction(0, opcode, "", Kind.OTHER)).tensor
     assert found is not None
     assert (str(found), found.dtype) == (shape, dtype)
+
+
+@pytest.mark.parametrize(("formats", "dtype"), [("", "float8"), (" cbsz:1", "float8"), (" cbsz:4 blgp:4", "mxfp4")])
+def test_operands_say_whether_scaled_matrices_are_fp4(formats: str, dtype: str) -> None:
+    operands = f"v[0:15], v[20:27], v[30:37], v[0:15], v40, v41 op_sel_hi:[0,0,0]{formats}"
+    found = classify(Instruction(0, "v_mfma_scale_f32_32x32x64_f8f6f4", operands, Kind.OTHER)).tensor
+    assert found is not None
+    assert (str(found), found.dtype) == ("32x32x64", dtype)

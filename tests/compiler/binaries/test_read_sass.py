@@ -87,6 +87,7 @@ def test_descriptors_of_the_fifth_generation_say_shape_and_dtype() -> None:
     assert str(wide_tensor("UTCHMMA", 0x08210010)) == "128x128x16"
     assert wide_tensor("UTCHMMA", 0x08210010 | 2 << 7).dtype == "tf32"
     assert str(wide_tensor("UTCQMMA", 0x08400010)) == "128x256x32"
+    assert (str(wide_tensor("UTCOMMA", 0x08400010)), wide_tensor("UTCOMMA", 0).dtype) == ("128x256x64", "mxfp4")
 
 
 @pytest.mark.parametrize(

@@ -31,17 +31,19 @@ def classify(instruction: Instruction, comment: str = "") -> Instruction:
     """The instruction with its kind, and what follows from its name. `comment`: behind it in the text."""
     name = instruction.opcode
     if name.startswith(_IS_TENSOR):
-        return replace(instruction, kind=Kind.TENSOR, tensor=_shape(name))
+        return replace(instruction, kind=Kind.TENSOR, tensor=_shape(name, instruction.operands))
     kind, size, weight = _kind(name, instruction.operands, comment)
     return replace(instruction, kind=kind, bytes=size, weight=weight)
 
 
-def _shape(name: str) -> TensorShape | None:
+def _shape(name: str, operands: str) -> TensorShape | None:
     found = _TENSOR.match(name)
     if found is None:
         return None
     rest = found["rest"]
     dtype = next((dtype for key, dtype in _DTYPES if key in rest), "float32")
+    if "f8f6f4" in rest and "cbsz:4" in operands and "blgp:4" in operands:  # both operands are fp4
+        dtype = "mxfp4"
     return TensorShape(int(found["m"]) * int(found["blocks"] or 1), int(found["n"]), int(found["k"]), dtype)
 
 

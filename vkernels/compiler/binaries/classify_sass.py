@@ -92,7 +92,9 @@ def _dtype(name: str, modifiers: list[str]) -> str:
         return "tf32"
     if name.startswith(("IMMA", "IGMMA", "UTCIMMA")):
         return "int8"
-    if name.startswith(("QMMA", "QGMMA", "UTCQMMA", "OMMA", "UTCOMMA")):
+    if name.startswith(("OMMA", "UTCOMMA")):  # of nvfp4 too, at the same rate
+        return "mxfp4"
+    if name.startswith(("QMMA", "QGMMA", "UTCQMMA")):
         return "float8"
     if name.startswith("DMMA"):
         return "float64"
@@ -104,11 +106,11 @@ def wide_tensor(opcode: str, descriptor: int) -> TensorShape:
     in bits 17 to 22, M / 16 in bits 24 to 28, the format of A in bits 7 to 9, where 2 is tf32 among floats."""
     name, *modifiers = opcode.split(".")
     dtype = _dtype(name, modifiers)
-    bytes_ = 2
+    bytes_ = 2.0
     if name.startswith("UTCHMMA"):
         dtype = {0: "float16", 1: "bfloat16", 2: "tf32"}.get(descriptor >> 7 & 7, dtype)
         bytes_ = 4 if dtype == "tf32" else 2
-    elif dtype in ("float8", "int8"):
-        bytes_ = 1
+    elif dtype in ("float8", "int8", "mxfp4"):
+        bytes_ = 0.5 if dtype == "mxfp4" else 1
     m = (descriptor >> 24 & 31) * 16
-    return TensorShape(m, (descriptor >> 17 & 63) * 8, 32 // bytes_, dtype, warps=0)
+    return TensorShape(m, (descriptor >> 17 & 63) * 8, int(32 / bytes_), dtype, warps=0)

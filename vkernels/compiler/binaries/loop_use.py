@@ -117,7 +117,7 @@ def _tensor(instructions: Sequence[Instruction]) -> tuple[TensorUse, ...]:
     return tuple(TensorUse(opcode, shape, count, bytes_) for (opcode, shape, bytes_), count in found.items())
 
 
-_ELEMENT = {"tf32": 4, "float16": 2, "bfloat16": 2, "float8": 1, "int8": 1}
+_ELEMENT = {"tf32": 4, "float16": 2, "bfloat16": 2, "float8": 1, "int8": 1, "mxfp4": 0.5}
 _FROM_REGISTERS = re.compile(r"R\d+(?:\.\w+)?, R\d+")
 
 
@@ -127,4 +127,4 @@ def _operand_bytes(each: Instruction, shape: TensorShape) -> int:
         return 0
     in_shared = each.operands.startswith("gdesc") if each.once else not _FROM_REGISTERS.match(each.operands)
     sides = shape.n + (shape.m if in_shared else 0)
-    return sides * shape.k * _ELEMENT.get(shape.dtype, 2)
+    return int(sides * shape.k * _ELEMENT.get(shape.dtype, 2))
