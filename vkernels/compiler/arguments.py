@@ -10,7 +10,6 @@ import numpy as np
 
 from vkernels.ir.did_you_mean import did_you_mean
 from vkernels.ir.errors import ArgumentError, OptionError
-from vkernels.ir.limits import Limits
 
 from .protocols import Constant, KernelLike, ParameterLike, Signature, size_name
 
@@ -183,16 +182,3 @@ def item_bytes(dtype: str) -> int:
     if dtype == "bfloat16":
         return 2
     return 1 if dtype.startswith("float8") else np.dtype(dtype).itemsize
-
-
-def check_native(kernel: KernelLike, dtypes: Mapping[str, str], limits: Limits) -> None:
-    """Raise `ArgumentError` for a dtype that kernels are not compiled for here: the eight-bit floats, on GPUs whose
-    tensor cores do not take them. `dtypes`: of tensors by name."""
-    if limits.warp == 1 or limits.tensor_multiply_adds.get("float8"):
-        return
-    for name, dtype in dtypes.items():
-        if dtype.startswith("float8"):
-            raise ArgumentError(
-                f"{kernel.name}: argument `{name}`: {dtype} is not compiled for GPUs whose tensor cores do not take "
-                f"it; `{kernel.name}.interpret(…)` takes it, or convert the tensor first"
-            )

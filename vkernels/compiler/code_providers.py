@@ -19,7 +19,6 @@ from vkernels.ir.plan import Plan
 from vkernels.ir.plan_json import frozen
 from vkernels.ir.planning.resources import OutOfResources, Resource, Shortage
 
-from .arguments import check_native
 from .background import AbandonedError, pause_compiles, start_in_background
 from .log_once import LogOnce
 from .plan_fallback import BOTTOM, NO_OTHER_PLAN, PlanFallback, author_plan_error, shortages
@@ -49,8 +48,6 @@ def provider_of(compilation: Compilation, bind: Binder[Any, Bound]) -> CodeProvi
 
     Raises the author's mistakes in the plan.
     """
-    request = compilation.request
-    check_native(request.kernel, request.arguments.dtypes, request.target.limits)
     own = compilation.plans.author_plan()
     return TieredProvider(compilation, bind) if own is None else FixedPlanProvider(compilation, own, bind)
 

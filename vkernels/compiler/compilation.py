@@ -17,7 +17,7 @@ from vkernels.ir.planning.resources import OutOfResources
 from vkernels.ir.tensor_formats import TensorFormats
 from vkernels.targets.host_cpu import cpu_limits
 
-from .arguments import Arguments, Same, check_native
+from .arguments import Arguments, Same
 from .artifact_cache import ArtifactCache
 from .kernel_variants import KernelIR, KernelVariants
 from .plan_fallback import SpillError, author_plan_error, shortages
@@ -268,7 +268,6 @@ class Compilation:
     def _specialised(self, plan: Plan, make: Callable[[Facts], T]) -> T:
         """What `make` makes of the facts that calls like the request may be compiled with."""
         arguments, target = self.request.arguments, self.request.target
-        check_native(self.request.kernel, arguments.dtypes, target.limits)
         return specialised(
             make, self.ir.kernel, plan, arguments.sizes, arguments.tensors, target.on_gpu, self.size_class
         )

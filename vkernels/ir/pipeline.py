@@ -68,7 +68,7 @@ def gpu_pipeline(plan: Plan, facts: Facts, formats: TensorFormats = NO_FORMATS) 
         InsertBarriers(),
         BlockSums(gpu=True),
         LoadAhead(plan.stages - 1),
-        ExpandFormats(not formats.float8),
+        ExpandFormats(not formats.float8, halves=True),
         ExpandMath(approximates=True),
     )
 

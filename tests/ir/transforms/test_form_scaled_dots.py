@@ -55,14 +55,15 @@ def test_every_format_in_chunks_and_tails(name: str, formats: TensorFormats) -> 
         assert all("bf16" in dot for dot in dots)
 
 
-@pytest.mark.parametrize("chunk", [16, 32])
-def test_chunks_that_are_too_short_are_left(chunk: int) -> None:
+@pytest.mark.parametrize(("chunk", "dtype"), [(16, "f32"), (32, "bf16")])
+def test_chunks_of_one_block_are_bf16_and_shorter_ones_are_left(chunk: int, dtype: str) -> None:
     form, random = FORMATS["mxfp8 e4m3"], torch.Generator().manual_seed(fresh_seed())
     (a, a_scale), (b, b_scale) = form.random(16, 64, random), form.random(16, 64, random)
     out = poisoned((16, 16), torch.float32)
     plan = Plan(tiles={"i": 16, "j": 16}, chunks={"k": chunk})
     text = run(scaled, (a, a_scale, b, b_scale, out), NATIVE, plan, block=32)
     assert "tt.dot_scaled" not in text
+    assert re.search(rf'"tt.dot"\(.*: \(tensor<16x{chunk}x{dtype}>', text)
     assert_products(out, form.decoded(a, a_scale), form.decoded(b, b_scale))
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from xdsl.dialects.builtin import ModuleOp
 
-from vkernels.compiler.arguments import CPU, check_native, example_arguments
+from vkernels.compiler.arguments import CPU, example_arguments
 from vkernels.compiler.compile_cpu import CompiledCpu
 from vkernels.compiler.compile_gpu import Lowering
 from vkernels.compiler.default_session import default_session
@@ -99,10 +99,8 @@ class KernelPreparer:
     def prepare(self, limits: Limits, tried: Sequence[str] = ()) -> Prepared:
         """The plan within these limits. `tried`: the shortage (`Resource`) of each plan so far; returns the next one.
 
-        Raises what makes the plan impossible, `ArgumentError` for a dtype that the target does not support, and
-        `PlanError` if no plan is left.
+        Raises what makes the plan impossible, and `PlanError` if no plan is left.
         """
-        check_native(self.kernel, self.dtypes, limits)
         plans = self._compilation.on(target_with(limits)).plans
         own = self.fixed or plans.author_plan()
         if own is None:

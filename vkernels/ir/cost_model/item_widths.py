@@ -64,6 +64,8 @@ def tensor_rate(dtype: str, limits: Limits) -> float:
         dtype = "bfloat16"
     if dtype == EXACT_FLOAT8:
         dtype = "float16" if limits.dots_from_shared and not limits.tensor_memory else "float8"
+    if dtype == "float8" and dtype not in limits.tensor_multiply_adds:  # as f16, which holds it
+        dtype = "float16"
     return limits.tensor_multiply_adds.get(dtype, 0.0)
 
 

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import Float8E4M3FNType, Float8E5M2Type, ModuleOp, f1
 from xdsl.ir import Attribute, Block, Operation
 from xdsl.passes import ModulePass
 
-from ..dialect import DecodeOp, arith
+from ..dialect import DecodeOp, DotOp, arith
 from .expand_math.values import Constants, Float, FormulaEmitter, Integer, Kind, Value, elements, select, with_elements
 
 FLOAT8 = (Float8E4M3FNType, Float8E5M2Type)
@@ -43,6 +43,8 @@ class ExpandFormats(ModulePass):
     """Replace `vk.decode`, and where `float8` conversions from and to f8, by operations on bits. f8 is then only moved,
     and read as i8.
 
+    `halves`: what dots take is rounded to f16, exactly, which tensor cores take.
+
     Works on scalars, vectors and tiles of any shape. Rounds once, to nearest, ties to even; a number past the greatest
     becomes the greatest E4M3FN or an infinite E5M2, as torch's.
     """
@@ -51,12 +53,13 @@ class ExpandFormats(ModulePass):
     result = "mapped IR that decodes formats of few bits by operations on integers"
 
     float8: bool = True
+    halves: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        expand_formats(op, self.float8)
+        expand_formats(op, self.float8, self.halves)
 
 
-def expand_formats(module: Operation, float8: bool = True) -> None:
+def expand_formats(module: Operation, float8: bool = True, halves: bool = False) -> None:
     """Expand all conversions inside an operation, without verification; see `ExpandFormats`."""
     constants: dict[Block, Constants] = defaultdict(dict)
     for op in list(module.walk()):
@@ -65,7 +68,8 @@ def expand_formats(module: Operation, float8: bool = True) -> None:
         elif not float8:
             continue
         elif isinstance(op, arith.ExtFOp) and isinstance(elements(op.operands[0].type), FLOAT8):
-            _replace(op, _extended, constants)
+            for_dots = halves and any(isinstance(use.operation, DotOp) for use in op.results[0].uses)
+            _replace(op, partial(_extended, for_dots=for_dots), constants)
         elif isinstance(op, arith.TruncFOp) and isinstance(elements(op.results[0].type), FLOAT8):
             _replace(op, _truncated, constants)
 
@@ -81,7 +85,7 @@ def _replace(op: Operation, expand: Callable[[Value, Attribute], Value], constan
     block.erase_op(op)
 
 
-def _extended(value: Value, element: Attribute) -> Float:
+def _extended(value: Value, element: Attribute, for_dots: bool) -> Float:
     """f8 as f32 or f64, exactly, by way of f16.
 
     E5M2 is the upper half of an f16. The bits of E4M3FN, at the place of an f16's, are those of 2^-8 times the number,
@@ -94,6 +98,8 @@ def _extended(value: Value, element: Attribute) -> Float:
     else:
         result = _from_half((bits << 7) & ~0x4000) * 2.0**8
         result = select(abs(result) > 448.0, float("nan"), result)
+    if for_dots and element == f32:
+        result = Float(value.emitter, _cast(_cast(result, arith.TruncFOp, f16), arith.ExtFOp, f32).ssa)
     return result.widen() if element == f64 else result
 
 

@@ -32,8 +32,11 @@ from ..dialect import (
 
 LEAST_SIDE = 16
 """The fewest rows, and columns, of a scaled dot: as of Triton's other dots."""
-LEAST_ELEMENTS = 64
-"""The fewest elements along the contracted axis: what one instruction takes of fp4 on all devices that have it."""
+LEAST_ELEMENTS = 32
+"""The fewest elements along the contracted axis, as of Triton's dots of f8."""
+LEAST_NATIVE = 64
+"""The fewest elements along the contracted axis of a scaled dot: what one instruction takes of fp4 wherever there is
+one, and gfx950 of mxfp8."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ class FormScaledDots(ModulePass):
         for dot, high in list(_found(op)):
             sides = scaled_sides(dot)
             assert sides is not None, "found"
-            if sides[0].format in self.native:
+            if sides[0].format in self.native and _elements(sides[0]) >= LEAST_NATIVE:
                 _replace(dot, high, sides)
             elif self.bf16:
                 _as_bf16(dot, high, sides)
@@ -92,12 +95,16 @@ def _fitting(dot: DotOp) -> tuple[ScaledOperand, ScaledOperand] | None:
         if prod(size for name, size in sizes_of(value).items() if name not in shared) < LEAST_SIDE:
             return None
     for side in sides:
-        positions = sizes_of(side.source)[axis]
-        if positions * (2 if side.half else 1) < LEAST_ELEMENTS or positions % side.positions:
+        if _elements(side) < LEAST_ELEMENTS or sizes_of(side.source)[axis] % side.positions:
             return None
         if not is_multiple(side.base, side.positions):
             return None
     return sides
+
+
+def _elements(side: ScaledOperand) -> int:
+    """Elements along the contracted axis."""
+    return sizes_of(side.source)[side.axis] * (2 if side.half else 1)
 
 
 def _replace(dot: DotOp, high: DotOp | None, sides: Sequence[ScaledOperand]) -> None:
