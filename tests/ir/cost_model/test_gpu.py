@@ -138,6 +138,21 @@ def test_groups_of_programs_find_a_large_product_s_operands_in_the_last_cache():
     assert chosen.seconds < 0.97 * before.seconds
 
 
+@pytest.mark.parametrize(("device", "moved"), [
+    ("h100-sxm5-80", ("a", "b")), ("b200-sxm-180", ("a", "b")), ("a100-sxm4-80", ()), ("mi300x", ()),
+])  # fmt: skip
+def test_a_large_products_operands_are_moved_by_descriptors_where_there_are_any(device, moved):
+    limits = limits_of(target_named(device))
+    kernel = kernel_of(build("matmul_bias", "float16")[1])
+    sizes = dict.fromkeys(("M", "N", "K"), 8192)
+    chosen, without = (choose_plan(kernel, sizes, limits, pin=pin) for pin in (None, Pin(descriptors=())))
+    assert chosen.plan.descriptors == moved
+    assert without.plan == replace(chosen.plan, descriptors=())
+    assert chosen.seconds < without.seconds or not moved
+    assert choose_plan(kernel, dict.fromkeys(sizes, 8191), limits).plan.descriptors == ()  # rows off by two bytes
+    assert choose_plan(kernel, dict.fromkeys(sizes, 512), limits).plan.descriptors == ()  # too short to pay for them
+
+
 def test_a_small_product_has_no_groups_of_programs():
     limits = limits_of(target_named("h100-sxm5-80"))
     kernel = kernel_of(build("matmul_bias", "float16")[1])

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.scf import WhileOp
 from xdsl.ir import Attribute
 
-from ..dialect import AccessOp, KernelOp, LoadOp, RangeOp, StoreOp, TensorArgumentType, axes_of_box
+from ..dialect import AccessOp, DotOp, KernelOp, LoadOp, RangeOp, StoreOp, TensorArgumentType, arith, axes_of_box
 from ..facts import UNKNOWN, Facts
 from .accesses import ancestors
 
@@ -66,6 +66,19 @@ def is_box(op: object) -> bool:
     is_atomic = isinstance(op, StoreOp) and op.atomic is not None
     is_scalar = all(not isinstance(offset.type, TensorType) for offset in op.offsets)
     return isinstance(op.base.type, TensorArgumentType) and is_scalar and not is_atomic and bool(axes_of_box(op.index))
+
+
+def feeds_dots(op: object) -> bool:
+    """Whether everything that a load gives, or that is extended from it, is an operand of a dot: then tensor cores that
+    read operands from shared memory find it there, and no thread handles it."""
+    if not isinstance(op, LoadOp):
+        return False
+    extended = arith.ExtFOp | arith.ExtSIOp | arith.ExtUIOp
+    users = [use for use in op.result.uses if not isinstance(use.operation, extended)]
+    for use in op.result.uses:
+        if isinstance(use.operation, extended):
+            users += use.operation.results[0].uses
+    return bool(users) and all(isinstance(use.operation, DotOp) and use.index < 2 for use in users)
 
 
 def contiguous_dimension(facts: Facts, name: str) -> int | None:

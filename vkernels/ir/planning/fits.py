@@ -56,7 +56,7 @@ def columns_of(space: PlanSearchSpace, at: PlanBatch, phases: tuple[str, ...] | 
     return found
 
 
-MAKE_NO_DIFFERENCE: Mapping[str, Any] = {"lanes": None, "order": (), "swizzle": 1}
+MAKE_NO_DIFFERENCE: Mapping[str, Any] = {"lanes": None, "order": (), "swizzle": 1, "descriptors": ()}
 """Choices that do not change what a GPU's plans take, and values for them."""
 
 

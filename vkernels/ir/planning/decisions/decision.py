@@ -23,8 +23,9 @@ class PlanDecision:
     of a mapping or a list. `plain`: the value that is not worth showing. `gpu_only`: CPUs have no choice.
 
     `names`: of a list, the names that it can have in a kernel. `weight`: how much a plan has to win, in units of
-    `DECISION_MUST_WIN`, for each of its names, or for a value that is not plain. `with_split`: false for what a kernel
-    with a split axis cannot have. `worthwhile`: which plans of a batch the search looks at.
+    `DECISION_MUST_WIN`, for each of its names, or for a value that is not plain; `as_one`: for all names together,
+    which are chosen at once. `with_split`: false for what a kernel with a split axis cannot have. `worthwhile`: which
+    plans of a batch the search looks at.
 
     Whether a kernel can have what is decided is checked where it is mapped (`transforms/apply_plan/check_plan.py`).
     """
@@ -39,5 +40,6 @@ class PlanDecision:
     gpu_only: bool = False
     names: Callable[[PlanSearchSpace], Sequence[str]] | None = None
     weight: int = 0
+    as_one: bool = False
     with_split: bool = True
     worthwhile: Callable[[PlanSearchSpace, PlanBatch], Numbers] = lambda space, at: True

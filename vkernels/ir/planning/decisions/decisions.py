@@ -9,7 +9,7 @@ from functools import partial
 from ...pin import Pin
 from ..space import PlanSearchSpace, StructuralChoices
 from .copies import COPIES
-from .decision import Alternatives
+from .decision import Alternatives, PlanDecision
 from .descriptors import DESCRIPTORS
 from .guards import GUARDS
 from .homes import HOMES, all_in_memory
@@ -43,8 +43,10 @@ def things_to_decide(space: PlanSearchSpace) -> list[Alternatives]:
 
 
 def _consistent(alternatives: Alternatives, choices: StructuralChoices) -> Iterator[StructuralChoices]:
-    """Alternatives; where an axis is split, without what excludes that."""
+    """Alternatives; where an axis is split, without what excludes that; K-major copies are moved by no descriptor."""
     for found in alternatives(choices):
+        if copied := set(found.descriptors) & set(found.k_major):
+            found = replace(found, descriptors=tuple(name for name in found.descriptors if name not in copied))
         yield found if found.split is None else replace(found, **NEVER_SPLIT)
 
 
@@ -56,11 +58,13 @@ def excludes_split(pin: Pin) -> bool:
 def weight_of(choices: StructuralChoices) -> int:
     """The decisions that were made, each with its weight."""
     made = {**vars(choices), "splits": choices.split}
-    return sum(each.weight * _count(made[each.field], each.plain) for each in DECISIONS if each.weight)
+    return sum(each.weight * _count(made[each.field], each) for each in DECISIONS if each.weight)
 
 
-def _count(chosen: object, plain: object) -> int:
-    return len(chosen) if isinstance(chosen, tuple) else chosen != plain
+def _count(chosen: object, decision: PlanDecision) -> int:
+    if isinstance(chosen, tuple):
+        return min(1, len(chosen)) if decision.as_one else len(chosen)
+    return chosen != decision.plain
 
 
 def neighbours(space: PlanSearchSpace, choices: StructuralChoices) -> Iterator[StructuralChoices]:
