@@ -108,7 +108,8 @@ def is_a_dot(flow: Flow, op: DotOp) -> Expr:
         return ZERO
     left, right, axis = set(axes_of(op.left)), set(axes_of(op.right)), op.axis.data
     sides = [product(flow.sizes[a] for a in side) for side in (sorted(left - right), sorted(right - left))]
-    depth = number(least_depth(operand_bytes(op)))
+    scaled = scaled_sides(op)  # whole instructions of mxfp8 are as long as those of fp4
+    depth = number(least_depth(operand_bytes(op)) * (2 if scaled and not scaled[0].half else 1))
     return product([*(fits(side, number(LEAST_SIDE)) for side in sides), fits(flow.sizes[axis], depth)])
 
 
