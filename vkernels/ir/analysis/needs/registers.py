@@ -155,8 +155,9 @@ def _operand_part(state: _Phase, op: Operation, users: list[Operation]) -> Expr:
         if dots:
             piped = fits(STAGES, number(2))
             return 1 - on_tensor_cores(state.flow, dots[0]) * (AHEAD * piped + (1 - piped) * HALF)
-    elif dots and isinstance(op, _EXTENSIONS):
-        return 1 - on_tensor_cores(state.flow, dots[0])
+    elif dots and isinstance(op, _EXTENSIONS):  # integers are unpacked in registers, where dots take them from there
+        free = ONE if isinstance(op, arith.ExtFOp) else by_four_warps(state.flow, dots[0]) * FROM_SHARED
+        return 1 - on_tensor_cores(state.flow, dots[0]) * free
     return ONE
 
 
