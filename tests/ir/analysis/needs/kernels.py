@@ -68,7 +68,11 @@ class Library:
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        return self.entry.shape
+        """Those of the entry, and those that follow from them."""
+        given, kernel = dict(self.entry.shape), self.kernel
+        constants = {p.name: p.default for p in kernel.parameters if p.kind == "constant"}  # type: ignore[attr-defined]
+        follow = kernel.samples.sizes.items()  # type: ignore[attr-defined]
+        return {name: size(given, constants) for name, size in follow if name not in given} | given
 
     @property
     def needs(self) -> Needs:
