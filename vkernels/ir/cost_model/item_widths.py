@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType
 from xdsl.ir import Attribute, Operation
 
-from ..analysis.needs.traffic import narrow, operand_bytes
+from ..analysis.needs.traffic import SourceOf, narrow, operand_bytes, yielded
 from ..analysis.scaled_operands import scaled_sides
 from ..dialect import DotOp, KernelOp, TensorArgumentType, element_of
 from ..limits import Limits
@@ -35,18 +35,20 @@ def bytes_of(type_: Attribute) -> int:
     return max(1, element.bitwidth // 8) if isinstance(element, AnyFloat | IntegerType) else 8
 
 
-def widths_of(item: Operation) -> ItemWidths:
+def widths_of(item: Operation, source: SourceOf = yielded) -> ItemWidths:
+    """`source`: where a phase's result comes from."""
     tiles = [element_of(result.type) for result in item.results if isinstance(result.type, TensorType)]
     wide = [element for element in tiles if bytes_of(element) == 8]
-    of_dot = (operand_bytes(item), tensor_dtype(item)) if isinstance(item, DotOp) else (0, "")
+    of_dot = (operand_bytes(item, source), tensor_dtype(item, source)) if isinstance(item, DotOp) else (0, "")
     return ItemWidths(len(tiles), len(wide), any(isinstance(element, AnyFloat) for element in wide), *of_dot)
 
 
-def tensor_dtype(op: DotOp) -> str:
+def tensor_dtype(op: DotOp, source: SourceOf = yielded) -> str:
     """What tensor cores take for a dot, as `tensor_rate` knows it; empty where they take none such."""
     if (sides := scaled_sides(op)) is not None:
         return sides[0].format
-    text, is_exact = str(element_of(narrow(op.left).type)), op.precision.data == "ieee"
+    wider = max((narrow(value, source) for value in (op.left, op.right)), key=lambda value: bytes_of(value.type))
+    text, is_exact = str(element_of(wider.type)), op.precision.data == "ieee"
     if text == "f64" or (text == "f32" and is_exact):
         return ""
     if text.startswith("f8"):

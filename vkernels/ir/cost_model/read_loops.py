@@ -307,6 +307,9 @@ class _Reader:
         return label, self.scratchpads.get(label, Home.SHARED)
 
     def _widths(self, item: Operation) -> ItemWidths:
+        if isinstance(item, DotOp):  # what homes hold was extended before
+            source = self.analysis.source
+            return widths_of(item, lambda each: each if self._at_hand(set(), source(each)) else source(each))
         if item not in self.known.widths:
             self.known.widths[item] = widths_of(item)
         return self.known.widths[item]

@@ -53,6 +53,8 @@ MAX_CACHED_STRIDES = 64
 """Kinds of strides for which a kernel's loops are kept."""
 MAX_HELD_CONTRACTION = 256
 """Elements of a contracted axis that a GPU's program holds at once, at most, for the same reason."""
+MAX_HELD_GROUPS = 4
+"""Axes, or groups of axes, of which any may be held at once: each doubles what a search begins with."""
 MAX_UNROLLED_TILE = 96
 """Registers' worth of one tile that CPU code is unrolled for, at most: more takes long to compile and is not faster."""
 
@@ -78,7 +80,7 @@ class PlanSearchSpace:
     @cached_property
     def extents(self) -> dict[str, int]:
         """Positions of axes, trips of ranges."""
-        return extents_of(self.kernel, self.sizes)
+        return extents_of(self.kernel, self.sizes, self.limits.warp > 1)
 
     @cached_property
     def regions(self) -> Regions:
@@ -171,14 +173,20 @@ class PlanSearchSpace:
         return max(1, self.limits.register_bytes // element_bytes(self.kernel))
 
     def holdable(self) -> Iterator[frozenset[str]]:
-        """The sets of whole axes that may be held at once, none first."""
+        """The sets of whole axes that may be held at once, none first. Of more than a few axes, GPUs also hold those of
+        one extent together: a product that is made again has such axes of its own."""
         most = self.width * MAX_UNROLLED_TILE if self.limits.warp == 1 else MAX_GPU_SIZE
         able = [axis for axis in self.wholes if 1 < self.extents[axis] <= most]
         if self.limits.warp > 1:
             able = [axis for axis in able if axis not in self.contracted or self.extents[axis] <= MAX_HELD_CONTRACTION]
         always = frozenset(axis for axis in self.wholes if self.extents[axis] == 1)
-        for number in range(1 << min(len(able), 4)):
-            yield always | frozenset(axis for bit, axis in enumerate(able) if number >> bit & 1)
+        found = list(_subsets([{axis} for axis in able[:MAX_HELD_GROUPS]]))
+        if self.limits.warp > 1 and len(able) > MAX_HELD_GROUPS:
+            extents = {axis.name: axis.extent for axis in self.needs.axes}
+            distinct = dict.fromkeys(extents[axis] for axis in able)
+            alike = [{axis for axis in able if extents[axis] == each} for each in distinct]
+            found += _subsets(alike[:MAX_HELD_GROUPS])
+        yield from dict.fromkeys(always | held for held in found)
 
     @cached_property
     def holds(self) -> frozenset[frozenset[str]]:
@@ -378,6 +386,12 @@ def read_space(
     return PlanSearchSpace(
         kernel, needs, sizes, limits, {**_side_by_side(kernel, sizes), **(strides or {})}, pin=pin or NO_PIN
     )
+
+
+def _subsets(groups: Sequence[set[str]]) -> Iterator[frozenset[str]]:
+    """The unions of any of some groups, none first."""
+    for number in range(1 << len(groups)):
+        yield frozenset[str]().union(*(group for bit, group in enumerate(groups) if number >> bit & 1))
 
 
 def _side_by_side(kernel: KernelOp, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:

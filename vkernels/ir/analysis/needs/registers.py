@@ -34,7 +34,7 @@ from ..ahead import loads_ahead
 from .algebra import HALF, ONE, ZERO, Expr, fits, most, number, product, symbol, total
 from .flow import Flow
 from .spaces import THREADS, WARP, Spaces, contiguous_axis, largest_spaces, space_for, width
-from .traffic import is_a_dot, on_tensor_cores, operand_bytes
+from .traffic import is_a_dot, narrow, on_tensor_cores, operand_bytes
 
 BETWEEN = symbol("fit.between")
 STAGES, PERSISTENT = symbol("plan.stages"), symbol("plan.persistent")
@@ -195,9 +195,18 @@ def _carried(state: _Phase) -> Iterable[LiveRange]:
         elif isinstance(op, DotOp):
             if op in state.flow.scaled.upper:  # part of the dot of the lower halves
                 weight *= 1 - on_tensor_cores(state.flow, op)
-            yield LiveRange(weight * _dot(state, op), 0, last)
+            whole = _summed_at_once(state, op)
+            used = max((state.number[user] for user in _users(state, op.result)), default=last)
+            yield LiveRange(weight * (1 - whole) * _dot(state, op), 0, last)
+            yield LiveRange(weight * whole * _dot(state, op), state.number[op], used)
             yield LiveRange(weight * _in_tensor_memory(state.flow, op) * dot_bytes(state.flow, op), last, last)
             yield LiveRange(weight * _plain_operands(state.flow, op), state.number[op], state.number[op])
+
+
+def _summed_at_once(state: _Phase, op: DotOp) -> Expr:
+    """1 where no loop over chunks carries a dot's sums: it has all of the axis at once, and begins anew."""
+    axis, begins = op.axis.data, isinstance(op.sum.owner, BroadcastOp | arith.ConstantOp)
+    return symbol(f"held.{axis}") if begins and not state.flow.analysis.axes[axis].is_tile else ZERO
 
 
 def _dot(state: _Phase, op: DotOp) -> Expr:
@@ -261,7 +270,17 @@ def _around(state: _Phase) -> Iterable[LiveRange]:
                 mine = [state.number[user] for user in users if user in state.number]
                 if max(spans) <= end and mine and not _shares_loop(state, op, users):
                     last = max(mine) - 1
-                yield LiveRange((1 - flow.chunked(result)) * state.held(result), 0, last)
+                yield LiveRange((1 - flow.chunked(result)) * _waiting(state, result, users), 0, last)
+
+
+def _waiting(state: _Phase, value: SSAValue, users: list[Operation]) -> Expr:
+    """Bytes per thread of a value that waits for a later phase. Operands of tensor cores do as they were before they
+    were extended, and in shared memory where they are read from there."""
+    taken, dots = narrow(value), [user for user in users if isinstance(user, DotOp)]
+    if taken is value or len(dots) < len(users):
+        return state.held(value)
+    inside, wide = on_tensor_cores(state.flow, dots[0]), by_four_warps(state.flow, dots[0])
+    return (1 - inside) * state.held(value) + inside * (1 - wide * FROM_SHARED) * state.held(taken)
 
 
 def _from_homes(state: _Phase) -> Iterable[LiveRange]:

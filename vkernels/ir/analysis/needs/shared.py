@@ -12,7 +12,17 @@ from __future__ import annotations
 
 from xdsl.ir import SSAValue
 
-from ...dialect import AccessOp, DotOp, PhaseOp, ReductionOp, ScratchOp, ScratchType, TensorArgumentType, axes_of
+from ...dialect import (
+    AccessOp,
+    DotOp,
+    PhaseOp,
+    RangeOp,
+    ReductionOp,
+    ScratchOp,
+    ScratchType,
+    TensorArgumentType,
+    axes_of,
+)
 from .algebra import ONE, ZERO, Expr, either, fits, least, most, number, pieces, product, symbol, total
 from .flow import Flow
 from .registers import AHEAD, FROM_SHARED, PERSISTENT, STAGES, by_four_warps
@@ -29,6 +39,7 @@ def shared_bytes(flow: Flow, spaces: Spaces, phase: PhaseOp) -> Expr:
     """What Triton allocates at the worst point of a phase."""
     needs: list[Expr] = []
     plain: list[Expr] = []
+    together = [_operands_in(flow, other) for other in flow.phases if _same_range(flow, phase, other)]
     inside = largest_spaces(flow.members[phase])
     for item, weight in flow.members[phase].items():
         for op in item.walk():
@@ -40,7 +51,7 @@ def shared_bytes(flow: Flow, spaces: Spaces, phase: PhaseOp) -> Expr:
                 plain.append((1 - on_tensor_cores(flow, op)) * taken)
     # On plain units all dots of a loop have as many copies; on tensor cores they share the stages.
     needs.append((AHEAD + IS_AMD) * fits(STAGES, number(2)) * total(plain))
-    return most([*needs, *_conversions(flow, phase, inside)]) + _beside(flow, phase)
+    return most([*needs, total(together), *_conversions(flow, phase, inside)]) + _beside(flow, phase)
 
 
 def _beside(flow: Flow, phase: PhaseOp) -> Expr:
@@ -53,6 +64,19 @@ def _beside(flow: Flow, phase: PhaseOp) -> Expr:
     return PERSISTENT * fits(STAGES, number(2)) * (1 - IS_CPU) * least((most(results), THREADS * ON_CHIP))
 
 
+def _same_range(flow: Flow, phase: PhaseOp, other: PhaseOp) -> bool:
+    """Whether two phases are in one range, with none further in: compilers pipeline it as one loop."""
+    around = flow.analysis.structures
+    return any(isinstance(op, RangeOp) for op in around[phase]) and around[phase] == around[other]
+
+
+def _operands_in(flow: Flow, phase: PhaseOp) -> Expr:
+    """Operands of a phase's own dots on tensor cores that are loaded: others stay in registers, as binaries show."""
+    dots = [op for item, _ in flow.members[phase].items() if flow.analysis.phase[item] is phase
+            for op in item.walk() if isinstance(op, DotOp)]  # fmt: skip
+    return most(on_tensor_cores(flow, op) * _operands(flow, op, computed=ZERO) for op in dots)
+
+
 def _reduction(flow: Flow, spaces: Spaces, op: ReductionOp, inside: list[frozenset[str]]) -> Expr:
     axis = op.axis.data
     axes = axes_of(op.tile)
@@ -61,25 +85,30 @@ def _reduction(flow: Flow, spaces: Spaces, op: ReductionOp, inside: list[frozens
     return fits(warps, number(2)) * number(width(op.tile.type)) * results * warps
 
 
-def _operands(flow: Flow, op: DotOp) -> Expr:
+def _operands(flow: Flow, op: DotOp, computed: Expr = ONE) -> Expr:
     """Both operands, for every stage but one, or for all where tensor cores read them while the next ones are copied;
-    without stages AMD stores one after the other. On plain units as 4 bytes an element."""
+    without stages AMD stores one after the other. On plain units as 4 bytes an element. `computed`: how often what is
+    not loaded is there."""
     values = (op.left, op.right)
     sizes = [product(flow.sizes[a] for a in axes_of(value)) for value in (op.left, op.right)]
     inside, piped = on_tensor_cores(flow, op), fits(STAGES, number(2))
     stages = most((ONE, STAGES - 1 + inside * piped * by_four_warps(flow, op) * FROM_SHARED))
     in_turn = (1 - piped) * IS_AMD
     bytes_ = inside * number(operand_bytes(op)) + (1 - inside) * is_a_dot(flow, op) * 4
-    sizes = [each * _copies(flow, taken(op, value), stages, inside) for each, value in zip(sizes, values, strict=True)]
+    taken_of = zip(sizes, (taken(op, value) for value in values), strict=True)
+    sizes = [each * _copies(flow, value, stages, inside, computed) for each, value in taken_of]
     return bytes_ * ((1 - in_turn) * total(sizes) + in_turn * most(sizes))
 
 
-def _copies(flow: Flow, value: SSAValue, stages: Expr, inside: Expr) -> Expr:
+def _copies(flow: Flow, value: SSAValue, stages: Expr, inside: Expr, computed: Expr) -> Expr:
     """How often an operand is there: for each stage if it comes from memory as it is, or narrower; on tensor cores once
     if it is the same in all chunks."""
     owner = value.owner
     if not isinstance(owner, AccessOp) or not isinstance(owner.base.type, TensorArgumentType):
-        return ONE
+        return computed
+    made = flow.analysis.phase_of(value)
+    if made is None or any(isinstance(op, RangeOp) for op in flow.analysis.structures[made]):
+        return stages  # each iteration loads others
     same = inside * (1 - flow.chunked(value))
     return same + (1 - same) * stages
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from xdsl.dialects.builtin import TensorType, i8
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation, OpResult, SSAValue
 
 from ...dialect import (
     AccessOp,
@@ -23,6 +23,7 @@ from ...dialect import (
     axes_of,
     element_of,
 )
+from ...dialect.blocks import terminator
 from ..scaled_operands import scaled_sides
 from .algebra import ONE, ZERO, Expr, either, fits, least, most, number, pieces, product, symbol, total
 from .flow import Flow, axes_touched, trips_of
@@ -43,6 +44,7 @@ OPERATION_COUNTS = {
 }  # fmt: skip
 """How many plain sums or products take about as long, by the polynomials of `expand-math`. Others count as 1."""
 
+SourceOf = Callable[[SSAValue], SSAValue]
 TrafficTerms = dict[str, list[Expr]]
 """The terms of each sum, by its name in `PhaseQuantities`."""
 
@@ -119,32 +121,44 @@ def least_depth(operand_bytes: int) -> int:
 
 
 def on_tensor_cores(flow: Flow, op: DotOp) -> Expr:
-    """1 where a dot is on tensor cores, which do not take exact f32."""
-    if operand_bytes(op) == 4 and op.precision.data == "ieee":
+    """1 where a dot is on tensor cores, which do not take exact f32: homes keep what was extended to that."""
+    is_exact = op.precision.data == "ieee"
+    if operand_bytes(op) == 4 and is_exact:
         return ZERO
-    return is_a_dot(flow, op) * symbol("device.tensor_cores")
+    found = is_a_dot(flow, op) * symbol("device.tensor_cores")
+    for value in map(yielded, (op.left, op.right)) if is_exact else ():
+        if value in flow.crossing and narrow(value) is not value:
+            found = found * (1 - flow.chunked(value) * flow.has_home(value))
+    return found
 
 
-def operand_bytes(op: DotOp) -> int:
+def yielded(value: SSAValue) -> SSAValue:
+    """The value that a phase yields for its result; of another value, the value itself."""
+    while isinstance(value, OpResult) and isinstance(value.op, PhaseOp):
+        value = terminator(value.op.body.block).operands[value.index]
+    return value
+
+
+def operand_bytes(op: DotOp, source: SourceOf = yielded) -> int:
     """Bytes of an element of a dot's operands, before it was extended."""
-    return max(width(taken(op, value).type) for value in (op.left, op.right))
+    return max(width(taken(op, value, source).type) for value in (op.left, op.right))
 
 
-def taken(op: DotOp, side: SSAValue) -> SSAValue:
+def taken(op: DotOp, side: SSAValue, source: SourceOf = yielded) -> SSAValue:
     """What tensor cores take for a side of a dot: a scaled operand as memory holds it, or a value before it was
     extended."""
     sides = scaled_sides(op)
     if sides is None:
-        return narrow(side)
+        return narrow(side, source)
     return sides[0 if side is op.left else 1].source
 
 
-def narrow(value: SSAValue) -> SSAValue:
-    """A value before it was extended, as tensor cores take it."""
-    owner = value.owner
+def narrow(value: SSAValue, source: SourceOf = yielded) -> SSAValue:
+    """A value before it was extended, as tensor cores take it. `source`: where a phase's result comes from."""
+    owner = source(value).owner
     if isinstance(owner, arith.ExtUIOp):
-        return owner.input if element_of(owner.input) == i8 else value
-    return owner.operands[0] if isinstance(owner, arith.ExtFOp | arith.ExtSIOp) else value
+        return source(owner.input) if element_of(owner.input) == i8 else source(value)
+    return source(owner.operands[0]) if isinstance(owner, arith.ExtFOp | arith.ExtSIOp) else source(value)
 
 
 def _count_access(flow: Flow, found: TrafficTerms, op: AccessOp, times: Expr) -> None:
