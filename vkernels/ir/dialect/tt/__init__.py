@@ -25,6 +25,7 @@ from .compute import (
     ScanReturnOp,
     SplatOp,
     TransOp,
+    UnsplatOp,
 )
 from .descriptors import DescriptorLoadOp, DescriptorStoreOp, MakeTensorDescriptorOp, TensorDescriptorType
 from .memory import AddPtrOp, Atomic, AtomicOp, BitcastOp, LoadOp, PtrToIntOp, ScratchpadOp, StoreOp
@@ -36,7 +37,7 @@ __all__ = [
     "DescriptorLoadOp", "DescriptorStoreOp", "DotOp", "DotScaledOp", "ExpandDimsOp", "FpToFpOp", "FuncOp", "LoadOp",
     "MakeRangeOp", "MakeTensorDescriptorOp", "NumProgramsOp", "PointerType", "PreciseDivOp", "PreciseSqrtOp",
     "ProgramIdOp", "PtrToIntOp", "ReduceOp", "ReduceReturnOp", "ReshapeOp", "ReturnOp", "ScanOp", "ScanReturnOp",
-    "ScratchpadOp", "SplatOp", "StoreOp", "TensorDescriptorType", "TransOp", "element", "shape", "tensor",
+    "ScratchpadOp", "SplatOp", "StoreOp", "TensorDescriptorType", "TransOp", "UnsplatOp", "element", "shape", "tensor",
     "verify_tensor",
 ]  # fmt: skip
 
@@ -44,7 +45,7 @@ _OPERATIONS: list[type[Operation]] = [
     FuncOp, ReturnOp, ProgramIdOp, NumProgramsOp, MakeRangeOp, SplatOp, ExpandDimsOp, BroadcastOp, TransOp, ReshapeOp,
     AddPtrOp, BitcastOp, PtrToIntOp, LoadOp, StoreOp, AtomicOp, DotOp, DotScaledOp, ReduceOp, ReduceReturnOp,
     ScanOp, ScanReturnOp, FpToFpOp, PreciseSqrtOp, PreciseDivOp, ScratchpadOp, MakeTensorDescriptorOp,
-    DescriptorLoadOp, DescriptorStoreOp,
+    DescriptorLoadOp, DescriptorStoreOp, UnsplatOp,
 ]  # fmt: skip
 TT = Dialect("tt", _OPERATIONS, [PointerType, TensorDescriptorType])
 GPU = Dialect("gpu", [BarrierOp], [])

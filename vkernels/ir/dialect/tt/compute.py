@@ -56,6 +56,17 @@ class SplatOp(_ResizeOp):
 
 
 @irdl_op_definition
+class UnsplatOp(PureTtOp):
+    """The element of a tensor that has one."""
+
+    name = "tt.unsplat"
+    src = operand_def()
+
+    def __init__(self, value: SSAValue):
+        super().__init__(operands=[value], result_types=[element(value.type)])
+
+
+@irdl_op_definition
 class BroadcastOp(_ResizeOp):
     """Dimensions of size 1 repeated."""
 

@@ -81,6 +81,7 @@ TT_COMPUTE_HANDLERS: dict[type[Operation], Handler] = {
     tt.NumProgramsOp: lambda run, op: np.int32(run.programs),
     tt.MakeRangeOp: lambda _, op: np.arange(op.start.value.data, op.end.value.data, dtype=np.int32),
     tt.SplatOp: _resize,
+    tt.UnsplatOp: lambda _, op, value: np.reshape(value, ()),
     tt.BroadcastOp: _resize,
     tt.ExpandDimsOp: lambda _, op, value: np.expand_dims(value, op.axis.value.data),
     tt.TransOp: lambda _, op, value: np.transpose(value, [int(d) for d in op.order.get_values()]),

@@ -14,7 +14,7 @@ from vkernels.ir.dialect import AccessOp, arith, axes_of, tt
 from ..common import is_tile, unsupported
 from .builder import Number
 from .state import I32_RANGE, TtirState
-from .tiles import along, axes_and_sizes, element_bytes
+from .tiles import along, axes_and_sizes, element_bytes, only_element
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,10 @@ class PointerAccess:
         memory, is_guarded = self.memory, number in self.operation.guarded_dimensions
         place = (memory.strides[number], memory.sizes[number], is_guarded)
         if offset is not None and is_tile(offset):
-            return _Dimension(terms, 0, self.state.value(offset), axes_of(offset), *place)
+            tile = self.state.value(offset)
+            if prod(tt.shape(tile.type)) == 1 and tt.element(tile.type) == i64:
+                return _Dimension(terms, only_element(self.build, tile), None, (), *place)
+            return _Dimension(terms, 0, tile, axes_of(offset), *place)
         return _Dimension(terms, 0 if offset is None else self.state.number(offset), None, (), *place)
 
     # Addresses

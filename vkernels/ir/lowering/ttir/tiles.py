@@ -8,11 +8,11 @@ from math import prod
 from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerType, i1, i8, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from vkernels.ir.dialect import MemoryType, axes_of, element_of, sizes_of, tt
+from vkernels.ir.dialect import MemoryType, arith, axes_of, element_of, sizes_of, tt
 from vkernels.ir.errors import PlanError
 
 from ..common import constant_elements, unsupported
-from .builder import TtirBuilder
+from .builder import Number, TtirBuilder
 
 _WIDTHS = (1, 8, 16, 32, 64)
 _FLOATS = ("f8E4M3FN", "f8E5M2", "f16", "bf16", "f32", "f64")
@@ -44,6 +44,18 @@ def element_bytes(element: Attribute) -> int:
 def memory_bytes(type_: MemoryType, operation: Operation) -> int:
     """Bytes of a scratchpad or of swap space, all of whose dimensions are numbers."""
     return constant_elements(type_, operation) * element_bytes(memory_element(type_.element, operation))
+
+
+def only_element(build: TtirBuilder, tile: SSAValue) -> Number:
+    """The element of a tile of i64 that has one, as a scalar: what it is computed from is computed of scalars too."""
+    op = tile.owner
+    if isinstance(op, tt.SplatOp):
+        return build.known(op.src)
+    if isinstance(op, tt.ExpandDimsOp | tt.BroadcastOp | tt.ReshapeOp | tt.TransOp):
+        return only_element(build, op.operands[0])
+    if isinstance(op, arith.AddiOp | arith.SubiOp | arith.MuliOp):
+        return build.integer(type(op), only_element(build, op.lhs), only_element(build, op.rhs))
+    return build.pure(tt.UnsplatOp(tile))
 
 
 def lowered_type(type_: Attribute, operation: Operation) -> Attribute:
