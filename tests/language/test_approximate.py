@@ -53,6 +53,20 @@ def rounded(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M"]):
     out[i] = vk.sum(vk.exp(x[i, j]).to(vk.float16), axis=j).to(vk.float32)
 
 
+def rescaled(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M"], exact: Float[vk.Tensor, "M"]):
+    i, j = vk.tile("M"), vk.whole("N")
+    peak, total, plain = x[i, 0], vk.zeros((i,), vk.float32), vk.zeros((i,), vk.float32)
+    for _ in vk.range(3):
+        high = vk.max(x[i, j], axis=j)
+        less, other = vk.exp(peak - high), vk.exp(peak + high)
+        weight = vk.exp(x[i, j] - high).to(vk.float16)
+        total = total * less + vk.sum(weight, axis=j)
+        plain = plain * other + vk.sum(x[i, j], axis=j)
+        peak = high
+    out[i] = total
+    exact[i] = plain
+
+
 def flagged(function, option=None, **dtypes) -> list[str]:
     """The names of functions that may be approximate, in order; `!` before those that may not."""
     kernel = vk.kernel(function) if option is None else vk.kernel(approximate=option)(function)
@@ -70,6 +84,7 @@ def flagged(function, option=None, **dtypes) -> list[str]:
         (whole, {"x": "float16", "out": "float32"}, ["!exp", "!divf"]),
         (whole, {"x": "float64", "out": "float64"}, ["!exp", "!divf"]),
         (rounded, {"x": "float32", "out": "float32"}, ["exp"]),
+        (rescaled, {"x": "float32", "out": "float32", "exact": "float32"}, ["exp", "!exp", "exp"]),
         (compared, {"x": "float16", "out": "float16"}, ["!exp", "exp"]),
         (stepped, {"x": "float16", "out": "float16"}, ["!exp", "exp"]),
         (carried, {"x": "float16", "out": "float16", "other": "float16"}, ["exp", "exp", "divf", "exp2"]),
