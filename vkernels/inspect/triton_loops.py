@@ -13,6 +13,7 @@ from vkernels.compiler.backends.triton_adapter import inlined_ttir
 from vkernels.compiler.backends.triton_kernels import Configuration, jit_configurations, jit_parameters, jit_ttir
 from vkernels.compiler.binaries.launch_loops import LoopReport, launch_loops
 from vkernels.compiler.binaries.read_code import read_binary
+from vkernels.compiler.binaries.source_loops import Length
 from vkernels.compiler.binaries.static_bound import StaticBound
 from vkernels.compiler.workers.compile_cached import compile_cached
 from vkernels.compiler.workers.compile_pool import CompilePool
@@ -46,7 +47,7 @@ def loops_of_triton(
     divisible: Sequence[str] = (),
     warps: int | None = None,
     stages: int | None = None,
-    unknown_length: float = UNKNOWN_TRIPS,
+    unknown_length: Length = UNKNOWN_TRIPS,
     seconds: float = 120.0,
     pool: CompilePool | None = None,
     cache: DiskCache | None = None,

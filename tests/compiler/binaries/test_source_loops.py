@@ -53,6 +53,17 @@ def test_trips_follow_bounds_outer_loops_programs_and_conditions() -> None:
     assert source.trips({}, (8,))[1:3] == [None, None]
 
 
+def test_unknown_loops_in_turn_are_as_long_as_is_said() -> None:
+    """Loops beyond the last length are as long as that says."""
+    loop = "    scf.for %{0} = %c0 to %n step %c1  : i32 {{\n      %v{0} = tt.load %x : !tt.ptr<f32>\n    }}\n"
+    source = read_source(
+        "module {\n  tt.func public @kernel(%x: !tt.ptr<f32>, %p: !tt.ptr<i32>) {\n"
+        "    %c0 = arith.constant 0 : i32\n    %c1 = arith.constant 1 : i32\n    %n = tt.load %p : !tt.ptr<i32>\n"
+        f"{''.join(map(loop.format, 'klm'))}    tt.return\n  }}\n}}\n"
+    )
+    assert source.trips({}, (4,), unknown_length=(5, 2)) == [1, 5, 2, 2]
+
+
 def test_a_long_outer_loop_is_sampled() -> None:
     trips = read_source(NESTED).trips({"n": 4 << 20}, (1,))
     assert trips[1] == 1 << 20

@@ -15,7 +15,7 @@ from .instructions import Kind
 from .loop_use import LoopUse
 from .match_loops import copied_bytes, trips_of
 from .read_code import KernelCode
-from .source_loops import read_source
+from .source_loops import Length, read_source
 from .static_bound import LATENCY, TENSOR, LaunchWork, StaticBound, loop_cycles, static_bound
 
 
@@ -86,7 +86,7 @@ def launch_loops(
     resident: int,
     grid: Sequence[int] | None = None,
     arguments: Mapping[str, int] | None = None,
-    unknown_length: float | None = UNKNOWN_TRIPS,
+    unknown_length: Length | None = UNKNOWN_TRIPS,
     parameters: Sequence[str] = (),
 ) -> LaunchLoops:
     """The loops of a binary, and the bound of a launch; none where Triton joins loops, whose parts run unequally often.

@@ -13,6 +13,8 @@ SAMPLES = 16
 """Iterations of a loop that are looked at, evenly spread, where what is inside depends on them."""
 PROGRAMS = 128
 """Programs that are looked at, if there are more."""
+Length = float | Sequence[float]
+"""How far apart bounds of loops are that are in memory; several numbers are of such loops in turn."""
 GOLDEN = 0.6180339887498949
 """Steps of this part of the whole are spread evenly, and are in step with no size of a grid."""
 
@@ -50,12 +52,13 @@ class Source:
         return max((n for n, each in enumerate(self.loops) if each.first <= line <= each.last), default=0)
 
     def trips(
-        self, arguments: Mapping[str, int], grid: Sequence[int] = (1, 1, 1), unknown_length: float | None = None
+        self, arguments: Mapping[str, int], grid: Sequence[int] = (1, 1, 1), unknown_length: Length | None = None
     ) -> list[float | None]:
         """How often each loop's body runs in one program, on average over those of the grid.
 
         `arguments`: of the kernel, by name; those that bounds need and that are missing leave the trips unknown,
-        None, as do bounds that come out of memory. `unknown_length`: how far apart those are on average, if given.
+        None, as do bounds that come out of memory. `unknown_length`: how far apart those are on average, if given;
+        several numbers are of the loops in turn, the last of all further ones.
         """
         x, y, z = (*grid, 1, 1, 1)[:3]
         count = max(1, x * y * z)
@@ -63,10 +66,13 @@ class Source:
         if count > PROGRAMS:
             programs = [int(count * ((n + 0.5) * GOLDEN % 1)) for n in range(PROGRAMS)]
         totals: list[float | None] = [0.0] * len(self.loops)
+        in_turn: dict[int, int] = {}
         for program in programs:
             values = {f"%{name}": value for name, value in arguments.items()}
             here = (program % x, program // x % y, program // (x * y)), (x, y, z)
-            _Walk(self, totals, here, 1 / len(programs), unknown_length).run(self.function.regions[0], values, 1.0)
+            _Walk(self, totals, here, 1 / len(programs), unknown_length, in_turn).run(
+                self.function.regions[0], values, 1.0
+            )
             totals[0] = 1.0
         return totals
 
@@ -121,7 +127,8 @@ class _Walk:
     totals: list[float | None]
     place: tuple[Sequence[int], Sequence[int]]
     weight: float
-    unknown_length: float | None
+    unknown_length: Length | None
+    in_turn: dict[int, int] = field(default_factory=dict)
 
     def run(self, operations: Sequence[Operation], values: dict[str, int], often: float | None) -> None:
         """`often`: times that these operations run; None where that is unknown."""
@@ -129,11 +136,19 @@ class _Walk:
             if each.name == "scf.for":
                 self._for(each, values, often)
             elif each.name == "scf.while":
-                self._loop(each, values, often, self.unknown_length)
+                self._loop(each, values, often, self._length(each))
             elif each.name == "scf.if":
                 self._if(each, values, often)
             elif each.results and (value := self._value(each, values)) is not None:
                 values[each.results[0]] = value
+
+    def _length(self, operation: Operation) -> float | None:
+        """How far apart the bounds of a loop are that come out of memory."""
+        lengths = self.unknown_length
+        if lengths is None or isinstance(lengths, float | int):
+            return lengths
+        place = self.in_turn.setdefault(operation.line, len(self.in_turn))
+        return lengths[min(place, len(lengths) - 1)]
 
     def _if(self, operation: Operation, values: dict[str, int], often: float | None) -> None:
         condition = values.get(operation.operands[0]) if operation.operands else None
@@ -144,7 +159,7 @@ class _Walk:
     def _for(self, operation: Operation, values: dict[str, int], often: float | None) -> None:
         lower, upper, step = (values.get(name) for name in (*operation.operands, "", "", "")[:3])
         if lower is None or upper is None or not step:
-            length = self.unknown_length
+            length = self._length(operation)
             trips = None if length is None else length if not step else max(1.0, -(-length // step))
             self._loop(operation, values, often, trips)
             return

@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from vkernels.compiler.backends.resources import Resources, taken_by
 from vkernels.compiler.binaries.launch_loops import LaunchLoops, launch_loops
 from vkernels.compiler.binaries.read_code import KernelCode
+from vkernels.compiler.binaries.source_loops import Length
 from vkernels.compiler.specialise import kernel_in
 from vkernels.ir.analyses import annotate_needs, phases_of
 from vkernels.ir.analysis.axes import resolve_axes
@@ -259,7 +260,7 @@ def judge(name: str, found: LaunchUse | LaunchFailure, target: Target) -> CellLa
 
 def with_loops(
     launch: CellLaunch, text: str, target: Target, grid: Sequence[int] | None, sizes: Mapping[str, int],
-    unknown_length: float = UNKNOWN_TRIPS,
+    unknown_length: Length = UNKNOWN_TRIPS,
 ) -> CellLaunch:  # fmt: skip
     """The launch with its loops. `text`: its TTIR. `grid`: its programs by axis, None if unknown. `sizes`: by name.
     `unknown_length`: see `launch_loops`."""
