@@ -16,8 +16,10 @@ tl = matmuls.tl
 Configuration = Mapping[str, Any]
 UNKNOWN_LENGTH = 16.0
 """Entries of a sparse row, whose bounds are in memory."""
-BLOCK = 64
-"""Queries or keys of a block of our attention with a band; each block's other side has its bounds in memory."""
+STEP = 64
+"""Keys that a block of our attention with a band takes at once; where they end for each block is in memory."""
+GRADIENT_BLOCK = 64
+"""Queries or keys of a block of its gradients."""
 ConfigurationsOf = Callable[[str], Iterator[Configuration]]
 
 
@@ -41,14 +43,15 @@ LaunchOf = Callable[[Configuration, str], HandLaunch | None]
 @dataclass(frozen=True)
 class OurKernel:
     """A kernel with sizes, of the catalogue or of a `file` of this folder. `dtypes`: by tensor; `constants`: that
-    differ from the defaults. `length`: of loops whose bounds are in memory, on average."""
+    differ from the defaults. `length`: of loops whose bounds are in memory, on average; several, of those loops in
+    turn."""
 
     name: str
     shape: Mapping[str, int]
     dtype: str
     dtypes: Mapping[str, str] = field(default_factory=dict)
     constants: Mapping[str, Any] = field(default_factory=dict)
-    length: float = UNKNOWN_LENGTH
+    length: float | tuple[float, ...] = UNKNOWN_LENGTH
     file: str = ""
 
 
@@ -194,10 +197,12 @@ def _attention(width: int, causal: bool, heads: int = HEADS, length: int = LENGT
     shape = {"B": 1, "G": heads, "R": 1, "M": length, "N": length, "D": width, "E": width}
     name = f"attention d = {width}{' causal' if causal else ''}"
     if causal:
-        blocks = length // BLOCK
+        block = 128 if width <= 128 else 64  # as the library's
+        blocks, inside = length // block, block / STEP
         ours = OurKernel(
-            "attention_blocks", {**shape, "P": blocks}, "float16", constants={"kept": True}, length=(blocks + 1) / 2
-        )
+            "attention_blocks", {**shape, "P": blocks}, "float16", constants={"kept": True, "size": block},
+            length=((blocks - 1) / 2 * inside, inside),
+        )  # fmt: skip
     else:
         ours = OurKernel("attention_rows", shape, "float16")
     moved = 4 * 2 * heads * length * width
@@ -238,9 +243,10 @@ def _backward(width: int) -> Row:
     def blocks(architecture: str) -> Iterator[Configuration]:
         return _blocks("backward", architecture)
 
-    shape = {"B": 1, "G": HEADS, "R": 1, "M": LENGTH, "N": LENGTH, "D": width, "E": width, "P": LENGTH // BLOCK}
+    sizes = {"B": 1, "G": HEADS, "R": 1, "M": LENGTH, "N": LENGTH, "D": width, "E": width}
+    shape = {**sizes, "P": LENGTH // GRADIENT_BLOCK}
     ours = tuple(
-        OurKernel(name, shape, "float16", length=LENGTH / BLOCK)
+        OurKernel(name, shape, "float16", constants={"kept": True}, length=LENGTH / STEP)
         for name in ("attention_query_gradient", "attention_key_gradients")
     )
     parts = {"products": (products, few), "keys": (of_keys, blocks), "queries": (of_queries, blocks)}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -33,6 +33,17 @@ def is_seen(key, low, high, windowed):
     if windowed:
         return (key >= low) & (key < high)
     return key < high
+
+
+@vk.function
+def with_scores(score, peak, total, a, dtype):
+    """The maximum so far and the sum of exponentials with more scores, what sums so far shrink by, and the scores'
+    exponentials, rounded to a dtype."""
+    largest = vk.maximum(peak, vk.max(score, axis=a))
+    base = vk.where(largest == float("-inf"), 0.0, largest)  # what is nothing but -inf so far adds nothing
+    less = vk.exp(peak - base)
+    weight = vk.exp(score - base).to(dtype)
+    return largest, total * less + vk.sum(weight, axis=a), less, weight
 
 
 @vk.kernel
@@ -72,16 +83,19 @@ def attention_blocks(
     peak = vk.full((b, g, p, r, m), float("-inf"), normaliser.dtype)
     total = vk.zeros((b, g, p, r, m), normaliser.dtype)
     result = vk.zeros((b, g, p, e, r, m), normaliser.dtype)
-    for step in vk.range(0, (end - begin + STEP - 1) // STEP):
+    whole = vk.zeros((p,), vk.int64)  # steps of keys that all queries see
+    if kept and not windowed:
+        whole = vk.maximum(vk.minimum(first + block[p, 4] + ahead + 1, end) - begin, 0) // STEP
+        for step in vk.range(0, whole):
+            near = begin + STEP * step
+            score = vk.dot(k[b, g, near + a, d], query) * scale
+            peak, total, less, weight = with_scores(score, peak, total, a, v.dtype)
+            result = vk.dot(v[b, g, near + a, e], weight, result * less)
+    for step in vk.range(whole, (end - begin + STEP - 1) // STEP):
         near = begin + STEP * step
         seen = is_seen(vk.cast(STEP * step + a, vk.int32), low, high, windowed)
         score = vk.where(seen, vk.dot(k[b, g, near + a, d], query) * scale, float("-inf"))
-        largest = vk.maximum(peak, vk.max(score, axis=a))
-        base = vk.where(largest == float("-inf"), 0.0, largest)  # what is nothing but -inf so far adds nothing
-        less = vk.exp(peak - base)
-        peak = largest
-        weight = vk.exp(score - base).to(v.dtype)
-        total = total * less + vk.sum(weight, axis=a)
+        peak, total, less, weight = with_scores(score, peak, total, a, v.dtype)
         if not kept:
             weights[b, g, p, r, a, m] = weight
             weight = weights[b, g, p, r, c, m]
@@ -102,6 +116,10 @@ UNLIMITED = 1 << 62
 
 LARGEST, SMALLEST = 64, 16
 """The largest and smallest number of queries, or keys, of a block."""
+
+LARGE_ON_GPU, LARGE_WIDTH = 128, 128
+"""The most queries of a block on a GPU, and the most elements of a head for which: a program's threads hold their
+results."""
 
 
 @dataclass(frozen=True)
@@ -151,15 +169,16 @@ class Sequences:
 
 
 def blocks_of(
-    sequences: Sequences, device: Any, of_keys: bool = False
+    sequences: Sequences, device: Any, of_keys: bool = False, largest: int = LARGEST
 ) -> tuple[tuple[Array, int, int], tuple[bool, int]]:
     """Blocks of queries, each with the keys that it sees; or of keys, each with the queries that see it: the kernels'
     arguments for the blocks (table and band), and their constants (whether there is a window, and the blocks' size).
+    `largest`: the most rows of a block.
 
     `device`: a torch device, or None for NumPy. Raises `ArgumentError` if the table does not exist yet while a CUDA
     graph is captured; tables that graphs read are kept.
     """
-    table, band, size = _blocks_of(sequences, device, of_keys)
+    table, band, size = _blocks_of(sequences, device, of_keys, largest)
     if is_captured(device):
         _captured[id(table)] = table
     else:
@@ -172,7 +191,7 @@ _captured: dict[int, Array] = {}
 
 
 @lru_cache(maxsize=256)
-def _blocks_of(sequences: Sequences, device: Any, of_keys: bool) -> tuple[Array, Band, int]:
+def _blocks_of(sequences: Sequences, device: Any, of_keys: bool, largest: int) -> tuple[Array, Band, int]:
     if is_captured(device):
         raise ArgumentError(
             "attention: a first call of these sizes tells the GPU which keys a block of queries sees, which cannot be "
@@ -180,7 +199,7 @@ def _blocks_of(sequences: Sequences, device: Any, of_keys: bool) -> tuple[Array,
         )
     start, other = (np.array(each, np.int64) for each in (sequences.queries, sequences.keys))
     start, other, band = (other, start, sequences.band.turned) if of_keys else (start, other, sequences.band)
-    size = size_of_blocks(start)
+    size = size_of_blocks(start, largest)
     table = table_of_blocks(start, other, band, size)
     if device is None:
         return table, band, size
@@ -189,10 +208,10 @@ def _blocks_of(sequences: Sequences, device: Any, of_keys: bool) -> tuple[Array,
     return torch.from_numpy(table).to(device), band, size
 
 
-def size_of_blocks(start: np.ndarray) -> int:
+def size_of_blocks(start: np.ndarray, largest: int = LARGEST) -> int:
     """Rows of a block: those of the longest sequence, as a power of two, within limits."""
     longest = int(np.diff(start).max(initial=0))
-    return min(LARGEST, max(SMALLEST, 1 << max(0, longest - 1).bit_length()))
+    return min(largest, max(SMALLEST, 1 << max(0, longest - 1).bit_length()))
 
 
 def table_of_blocks(start: np.ndarray, other: np.ndarray, band: Band, size: int) -> np.ndarray:
@@ -211,6 +230,11 @@ def table_of_blocks(start: np.ndarray, other: np.ndarray, band: Band, size: int)
     return np.stack([first, last, begin, end, shift], 1)
 
 
+def largest_on_gpu(depth: int, width: int) -> int:
+    """The most queries of a block on a GPU, for so many elements of a key and of a value."""
+    return LARGE_ON_GPU if max(depth, width) <= LARGE_WIDTH else LARGEST
+
+
 def check_heads(function: str, heads: int, groups: int) -> None:
     """Raise `ArgumentError` unless the heads of queries are a multiple of those of keys."""
     if heads != groups * (heads // max(1, groups)):
@@ -219,6 +243,11 @@ def check_heads(function: str, heads: int, groups: int) -> None:
 
 def scale_of(scale: float | None, q: Array) -> float:
     return 1.0 / max(1, q.shape[3]) ** 0.5 if scale is None else scale
+
+
+def is_gpu(device: Any) -> bool:
+    """Whether a torch device is a GPU; None, for NumPy, is none."""
+    return device is not None and device.type == "cuda"
 
 
 def by_groups(array: Array, groups: int) -> Array:
@@ -235,9 +264,10 @@ def run_blocks(q: Array, k: Array, v: Array, scale: float, sequences: Sequences,
         out[...], normaliser[...] = 0, -float("inf")
         return normaliser
     device = None if isinstance(q, np.ndarray) else q.device
-    blocks, constants = blocks_of(sequences, device)
     # A GPU keeps the weights in registers; a CPU writes them, and adds them up in chunks of other sizes.
-    kept = device is not None and device.type == "cuda"
+    kept = is_gpu(device)
+    largest = largest_on_gpu(q.shape[3], v.shape[3]) if kept else LARGEST
+    blocks, constants = blocks_of(sequences, device, largest=largest)
     query, result = (by_groups(each, groups).swapaxes(3, 4) for each in (q, out))
     sums = by_groups(normaliser, groups)
     attention_blocks(query, k, v, scale, *blocks, result, sums, *constants, kept)
@@ -274,6 +304,18 @@ BLOCKED = {"B": 4, "G": 8, "R": 4, "M": 2048, "N": 2048, "D": 64, "E": 64, "P": 
 CPU_HEADS = {"B": 1, "G": 8, "R": 1, "M": 512, "N": 512, "D": 64, "E": 64}
 
 
+def _on_gpus(sizes: Sizes) -> Constants:
+    """Constants of calls on GPUs."""
+    return {"kept": True, "size": largest_on_gpu(sizes["D"], sizes["E"])}
+
+
 CATALOGUE = (
-    entry("attention", attention_blocks, BLOCKED, CPU_HEADS, computed=("normaliser",), samples=BLOCKS_OF_QUERIES),
+    entry(
+        "attention",
+        attention_blocks,
+        BLOCKED,
+        CPU_HEADS,
+        computed=("normaliser",),
+        samples=replace(BLOCKS_OF_QUERIES, gpu_constants=_on_gpus),
+    ),
 )

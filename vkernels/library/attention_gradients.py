@@ -6,6 +6,8 @@ Exponentials are recomputed from the normaliser of the forward pass (Dao et al. 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from jaxtyping import Float, Int
 
@@ -21,10 +23,11 @@ from .attention_blocks import (
     block_samples,
     blocks_of,
     by_groups,
+    is_gpu,
     is_seen,
 )
 from .attention_slopes import ALONG_KEYS, fits, run_slopes
-from .samples import entry
+from .samples import Constants, Sizes, entry
 
 
 @vk.kernel
@@ -43,6 +46,7 @@ def attention_query_gradient(
     dq: Float[vk.Tensor, "B G R D M"],
     windowed: vk.Constant = False,
     size: vk.Constant = 64,
+    kept: vk.Constant = False,
 ):
     b = vk.tile("B")
     g = vk.tile("G")
@@ -50,33 +54,46 @@ def attention_query_gradient(
     p = vk.tile("P")
     m = vk.whole(size)
     a = vk.whole(STEP)
-    c = vk.whole(STEP)  # keys, elements again: in chunks of their own in the product that they are summed over in
     d = vk.whole("D")
-    f = vk.whole("D")
+    c, f = a, d
+    if not kept:  # keys, elements again: in chunks of their own in the product that they are summed over in
+        c = vk.whole(STEP)
+        f = vk.whole("D")
     e = vk.whole("E")
     first, last, begin, end = block[p, 0], block[p, 1], block[p, 2], block[p, 3]
     place = first + m + block[p, 4] - begin
     low = vk.cast(vk.maximum(place - back, 0), vk.int32)
     high = vk.cast(vk.minimum(place + ahead + 1, end - begin), vk.int32)
-    query = vk.scratch((b, g, p, d, r, m), q.dtype)
-    query[b, g, p, d, r, m] = vk.load(q[b, g, r, d, first + m], where=first + m < last)
-    change = vk.scratch((b, g, p, e, r, m), grad.dtype)
-    change[b, g, p, e, r, m] = vk.load(grad[b, g, r, e, first + m], where=first + m < last)
+    asked = vk.load(q[b, g, r, d, first + m], where=first + m < last)
+    coming = vk.load(grad[b, g, r, e, first + m], where=first + m < last)
+    if not kept:
+        query = vk.scratch((b, g, p, d, r, m), q.dtype)
+        query[b, g, p, d, r, m] = asked
+        change = vk.scratch((b, g, p, e, r, m), grad.dtype)
+        change[b, g, p, e, r, m] = coming
+        coming = change[b, g, p, e, r, m]
     result = vk.load(out[b, g, r, e, first + m], where=first + m < last)
-    of_mean = vk.sum(change[b, g, p, e, r, m] * result, axis=e)
+    of_mean = vk.sum(coming * result, axis=e)
     vk.store(mean[b, g, r, first + m], of_mean, where=first + m < last)
     log_total = vk.load(normaliser[b, g, r, first + m], where=first + m < last)
     vk.phase()
-    slopes = vk.scratch((b, g, p, r, a, m), k.dtype)
+    if not kept:
+        slopes = vk.scratch((b, g, p, r, a, m), k.dtype)
     total = vk.zeros((b, g, p, f, r, m), normaliser.dtype)
     for step in vk.range(0, (end - begin + STEP - 1) // STEP):
         near = begin + STEP * step
         seen = is_seen(vk.cast(STEP * step + a, vk.int32), low, high, windowed)
-        weight = vk.exp(vk.dot(k[b, g, near + a, d], query[b, g, p, d, r, m]) * scale - log_total)
-        slope = weight * (vk.dot(v[b, g, near + a, e], change[b, g, p, e, r, m]) - of_mean)
-        slopes[b, g, p, r, a, m] = vk.where(seen, slope, 0.0).to(k.dtype)
-        key = vk.load(k[b, g, near + c, f], where=near + c < end)
-        total = vk.dot(key, slopes[b, g, p, r, c, m], total)
+        if kept:
+            key = vk.load(k[b, g, near + a, d], where=near + a < end)
+            weight = vk.exp(vk.dot(key, asked) * scale - log_total)
+            slope = weight * (vk.dot(v[b, g, near + a, e], coming) - of_mean)
+            total = vk.dot(key, vk.where(seen, slope, 0.0).to(k.dtype), total)
+        else:
+            weight = vk.exp(vk.dot(k[b, g, near + a, d], query[b, g, p, d, r, m]) * scale - log_total)
+            slope = weight * (vk.dot(v[b, g, near + a, e], change[b, g, p, e, r, m]) - of_mean)
+            slopes[b, g, p, r, a, m] = vk.where(seen, slope, 0.0).to(k.dtype)
+            key = vk.load(k[b, g, near + c, f], where=near + c < end)
+            total = vk.dot(key, slopes[b, g, p, r, c, m], total)
     vk.store(dq[b, g, r, f, first + m], total * scale, where=first + m < last)
 
 
@@ -96,42 +113,59 @@ def attention_key_gradients(
     dv: Float[vk.Tensor, "B G E N"],
     windowed: vk.Constant = False,
     size: vk.Constant = 64,
+    kept: vk.Constant = False,
 ):
     b = vk.tile("B")
     g = vk.tile("G")
     p = vk.tile("P")
     n = vk.whole(size)
     a = vk.whole(STEP)
-    c = vk.whole(STEP)
     d = vk.whole("D")
-    f = vk.whole("D")
     e = vk.whole("E")
-    h = vk.whole("E")
+    c, f, h = a, d, e
+    if not kept:
+        c = vk.whole(STEP)
+        f = vk.whole("D")
+        h = vk.whole("E")
     first, last, begin, end = block[p, 0], block[p, 1], block[p, 2], block[p, 3]
     place = first + n + block[p, 4] - begin  # queries are counted from the first that sees one of the keys
     low = vk.cast(vk.maximum(place - back, 0), vk.int32)
     high = vk.cast(vk.minimum(place + ahead + 1, end - begin), vk.int32)
-    key = vk.scratch((b, g, p, d, n), k.dtype)
-    key[b, g, p, d, n] = vk.load(k[b, g, d, first + n], where=first + n < last)
-    value = vk.scratch((b, g, p, e, n), v.dtype)
-    value[b, g, p, e, n] = vk.load(v[b, g, e, first + n], where=first + n < last)
+    own_key = vk.load(k[b, g, d, first + n], where=first + n < last)
+    own_value = vk.load(v[b, g, e, first + n], where=first + n < last)
+    if not kept:
+        key = vk.scratch((b, g, p, d, n), k.dtype)
+        key[b, g, p, d, n] = own_key
+        value = vk.scratch((b, g, p, e, n), v.dtype)
+        value[b, g, p, e, n] = own_value
     vk.phase()
-    weights = vk.scratch((b, g, p, a, n), v.dtype)
-    slopes = vk.scratch((b, g, p, a, n), k.dtype)
+    if not kept:
+        weights = vk.scratch((b, g, p, a, n), v.dtype)
+        slopes = vk.scratch((b, g, p, a, n), k.dtype)
     of_key = vk.zeros((b, g, p, f, n), normaliser.dtype)
     of_value = vk.zeros((b, g, p, h, n), normaliser.dtype)
     for r in vk.range("R"):
         for step in vk.range(0, (end - begin + STEP - 1) // STEP):
             near = begin + STEP * step
             seen = is_seen(vk.cast(STEP * step + a, vk.int32), low, high, windowed)
-            weight = vk.exp(vk.dot(q[b, g, r, near + a, d], key[b, g, p, d, n]) * scale - normaliser[b, g, r, near + a])
-            weights[b, g, p, a, n] = vk.where(seen, weight, 0.0).to(v.dtype)
-            slope = weight * (vk.dot(grad[b, g, r, near + a, e], value[b, g, p, e, n]) - mean[b, g, r, near + a])
-            slopes[b, g, p, a, n] = vk.where(seen, slope, 0.0).to(k.dtype)
-            change = vk.load(grad[b, g, r, near + c, h], where=near + c < end)
-            of_value = vk.dot(change, weights[b, g, p, c, n], of_value)
-            query = vk.load(q[b, g, r, near + c, f], where=near + c < end)
-            of_key = vk.dot(query, slopes[b, g, p, c, n], of_key)
+            if kept:
+                query = vk.load(q[b, g, r, near + a, d], where=near + a < end)
+                change = vk.load(grad[b, g, r, near + a, e], where=near + a < end)
+                weight = vk.exp(vk.dot(query, own_key) * scale - normaliser[b, g, r, near + a])
+                of_value = vk.dot(change, vk.where(seen, weight, 0.0).to(v.dtype), of_value)
+                slope = weight * (vk.dot(change, own_value) - mean[b, g, r, near + a])
+                of_key = vk.dot(query, vk.where(seen, slope, 0.0).to(k.dtype), of_key)
+            else:
+                weight = vk.exp(
+                    vk.dot(q[b, g, r, near + a, d], key[b, g, p, d, n]) * scale - normaliser[b, g, r, near + a]
+                )
+                weights[b, g, p, a, n] = vk.where(seen, weight, 0.0).to(v.dtype)
+                slope = weight * (vk.dot(grad[b, g, r, near + a, e], value[b, g, p, e, n]) - mean[b, g, r, near + a])
+                slopes[b, g, p, a, n] = vk.where(seen, slope, 0.0).to(k.dtype)
+                change = vk.load(grad[b, g, r, near + c, h], where=near + c < end)
+                of_value = vk.dot(change, weights[b, g, p, c, n], of_value)
+                query = vk.load(q[b, g, r, near + c, f], where=near + c < end)
+                of_key = vk.dot(query, slopes[b, g, p, c, n], of_key)
     vk.store(dk[b, g, f, first + n], of_key * scale, where=first + n < last)
     vk.store(dv[b, g, h, first + n], of_value, where=first + n < last)
 
@@ -149,16 +183,22 @@ def run_gradients(
         run_slopes(grad, q, k, v, out, normaliser, scale, sequences, of_q, dk, dv)
         return dq, dk, dv
     mean = empty_like(normaliser, tuple(normaliser.shape))
+    kept = is_gpu(device)
     blocks, constants = blocks_of(sequences, device)
     change, query, result, of_query = (each.swapaxes(3, 4) for each in (grad, q, out, of_q))
-    attention_query_gradient(change, query, k, v, result, normaliser, scale, *blocks, mean, of_query, *constants)
+    attention_query_gradient(change, query, k, v, result, normaliser, scale, *blocks, mean, of_query, *constants, kept)
     blocks, constants = blocks_of(sequences, device, of_keys=True)
     key, value, of_key, of_value = (each.swapaxes(2, 3) for each in (k, v, dk, dv))
-    attention_key_gradients(grad, q, key, value, normaliser, mean, scale, *blocks, of_key, of_value, *constants)
+    attention_key_gradients(grad, q, key, value, normaliser, mean, scale, *blocks, of_key, of_value, *constants, kept)
     return dq, dk, dv
 
 
 BLOCKS_OF_KEYS = block_samples("N", "M", {"k": "B G N D", "v": "B G N E", "dk": "B G N D", "dv": "B G N E"})
+
+
+def _on_gpus(sizes: Sizes) -> Constants:
+    """Constants of calls on GPUs."""
+    return {"kept": True}
 
 
 CATALOGUE = (
@@ -168,7 +208,7 @@ CATALOGUE = (
         BLOCKED,
         CPU_HEADS,
         computed=("normaliser", "mean"),
-        samples=BLOCKS_OF_QUERIES,
+        samples=replace(BLOCKS_OF_QUERIES, gpu_constants=_on_gpus),
     ),
     entry(
         "attention",
@@ -176,6 +216,6 @@ CATALOGUE = (
         BLOCKED,
         CPU_HEADS,
         computed=("normaliser", "mean"),
-        samples=BLOCKS_OF_KEYS,
+        samples=replace(BLOCKS_OF_KEYS, gpu_constants=_on_gpus),
     ),
 )

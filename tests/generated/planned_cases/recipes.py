@@ -220,15 +220,16 @@ _NODES = {"P": 5, "Q": 6, "C": 3}
 
 _BLOCK = 16
 _BLOCKED = {"windowed": (False, True), "size": (_BLOCK,)}
+_KEPT = {**_BLOCKED, "kept": (False, True)}
 _HEADS = {"B": 2, "G": 2, "R": 2, "M": 65, "N": 129, "D": 33, "E": 33, "P": 1}
 
 RECIPES: Mapping[str, Recipe] = {
     "attention_blocks": Recipe(
-        least={"N": 1, "M": 1}, most=_HEADS, given=_seen_forward, constants=_BLOCKED, inner=True
+        least={"N": 1, "M": 1}, most=_HEADS, given=_seen_forward, constants=_KEPT, inner=True
     ),
-    "attention_query_gradient": Recipe(most=_HEADS, given=_seen, constants=_BLOCKED, inner=True),
+    "attention_query_gradient": Recipe(most=_HEADS, given=_seen, constants=_KEPT, inner=True),
     "attention_key_gradients": Recipe(
-        most=_HEADS, given=lambda d, sizes: _seen(d, sizes, of_keys=True), constants=_BLOCKED, inner=True
+        most=_HEADS, given=lambda d, sizes: _seen(d, sizes, of_keys=True), constants=_KEPT, inner=True
     ),
     "attention_slopes": Recipe(
         most=_HEADS, given=lambda d, sizes: _seen_slopes(d, sizes, of_keys=True), constants=_BLOCKED, inner=True

@@ -1,0 +1,112 @@
+"""Attention by blocks on GPUs: what a loop over blocks of keys is taken to do, and the plans that follow."""
+
+from __future__ import annotations
+
+from math import prod
+
+import pytest
+
+from vkernels.compiler.protocols import Signature
+from vkernels.ir.analysis.needs import NeedsDevice
+from vkernels.ir.cost_model.extents import extents_of
+from vkernels.ir.plan import Home, Plan
+from vkernels.ir.planning.choose_plan import choose_plan
+from vkernels.ir.planning.space import PlanSearchSpace, read_space
+from vkernels.library.attention_blocks import attention_blocks
+from vkernels.library.attention_gradients import attention_key_gradients, attention_query_gradient
+from vkernels.library.segments import sum_segment_rows, sum_segments
+from vkernels.targets import limits_of, target_named
+
+from .kernels import kernel_of
+
+DEVICES = ["a100-sxm4-80", "h100-sxm5-80", "b200-sxm-180", "mi300x"]
+PLACES = {"b": 1, "g": 1, "r": 1, "p": 1}
+
+
+def built(kernel, **constants):
+    floats = {"normaliser": "float32", "mean": "float32", "block": "int64", "start": "int32"}
+    tensors = {each.name: floats.get(each.name, "float16") for each in kernel.parameters if each.kind == "tensor"}
+    scalars = {
+        each.name: "f64" if each.name == "scale" else "i64" for each in kernel.parameters if each.kind == "scalar"
+    }
+    given = {each.name: each.default for each in kernel.parameters if each.kind == "constant"} | constants
+    signature = Signature(tuple(tensors.items()), tuple(scalars.items()), tuple(given.items()))
+    return kernel_of(kernel.build(signature))
+
+
+def sizes_of(width: int, block: int = 128) -> dict[str, int]:
+    return {"B": 1, "G": 32, "R": 1, "M": 4096, "N": 4096, "D": width, "E": width, "P": 4096 // block}
+
+
+def strides_of(kernel, sizes):
+    """As the library passes tensors whose last dimension is that of positions: elements of a head side by side."""
+    found = {}
+    for parameter, argument in zip(kernel.parameters, kernel.body.block.args, strict=True):
+        shape = getattr(argument.type, "shape", None)
+        if shape is not None:
+            names = list(shape)
+            order = [*names[:-2], names[-1], names[-2]] if names[-2:] in (["D", "M"], ["E", "M"]) else names
+            lengths = [sizes.get(n, 1) if isinstance(n, str) else n for n in order]
+            step = {name: prod(lengths[place + 1 :]) for place, name in enumerate(order)}
+            found[parameter.data] = tuple(step[name] for name in names)
+    return found
+
+
+def space_of(kernel, sizes, device) -> PlanSearchSpace:
+    return read_space(kernel, sizes, limits_of(target_named(device)), strides=strides_of(kernel, sizes))
+
+
+def test_bounds_side_by_side_divide_a_tensor_and_others_need_not():
+    """`start[r]` and `start[r + 1]` divide 4096 elements among 64 rows; blocks of keys read half of all, 64 a step."""
+    sizes = {"S": 65, "E": 4096, "R": 64, "C": 8}
+    assert extents_of(built(sum_segment_rows), sizes, on_gpu=True)["e"] == 64
+    assert extents_of(built(sum_segments), sizes, on_gpu=True)["step"] == 2
+    blocks = built(attention_blocks, kept=True, size=128)
+    assert extents_of(blocks, sizes_of(64), on_gpu=True)["step"] == 32
+    assert extents_of(blocks, sizes_of(64), on_gpu=False)["step"] == 2
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("width", [64, 128])
+def test_results_of_attention_with_a_band_stay_in_registers(device, width):
+    """Chunks of the width would add to results in memory, and compute scores again."""
+    kernel, sizes = built(attention_blocks, kept=True, size=128), sizes_of(width)
+    plan = choose_plan(kernel, sizes, limits_of(target_named(device)), strides=strides_of(kernel, sizes)).plan
+    assert (plan.chunks["d"], plan.chunks["e"], plan.chunks["a"]) == (width, width, 64)
+    assert not plan.homes
+    assert plan.warps >= 4
+
+
+@pytest.mark.parametrize("device", DEVICES[1::2])
+@pytest.mark.parametrize("gradient", [attention_query_gradient, attention_key_gradients], ids=["query", "keys"])
+def test_gradients_hold_their_sums_however_many_axes_they_have(device, gradient):
+    kernel, sizes = built(gradient), sizes_of(64, block=64)
+    space = space_of(kernel, sizes, device)
+    summed = frozenset({"f", "h"} & set(space.wholes))
+    assert any(summed | {"d", "e"} <= held for held in space.holds)
+    plan = choose_plan(kernel, sizes, space.limits, strides=strides_of(kernel, sizes), pin=gradient.pin).plan
+    assert all(plan.chunks[axis] == 64 for axis in summed)
+
+
+@pytest.mark.parametrize(("device", "stored"), [("h100-sxm5-80", 81920), ("a100-sxm4-80", 65536)])
+def test_operands_of_all_phases_of_a_loop_are_copied_ahead(device, stored):
+    """As binaries have it (Triton 3.9): queries once on sm_90 and sm_80, keys and values for each stage, or for all but
+    one."""
+    plan = Plan(PLACES, {"m": 128, "a": 64, "d": 64, "e": 64}, warps=4, stages=4)
+    use = space_of(built(attention_blocks, kept=True, size=128), sizes_of(64), device).use_of(plan)
+    assert use.shared_bytes == stored
+    assert not use.spills
+
+
+def test_homes_keep_operands_too_wide_for_tensor_cores():
+    """A query in shared memory was extended to f32 before; in registers it is still f16 to a dot."""
+    kernel, sizes = built(attention_blocks, kept=True, size=128), sizes_of(64)
+    space = space_of(kernel, sizes, "h100-sxm5-80")
+    chunks = {"m": 128, "a": 64, "d": 16, "e": 64}
+    held = space.use_of(Plan(PLACES, {**chunks, "d": 64}, warps=4))
+    again, homed = (
+        space.use_of(Plan(PLACES, chunks, {"query": home}, warps=4)) for home in (Home.RECOMPUTE, Home.SHARED)
+    )
+    assert again.tensor_operations == held.tensor_operations > homed.tensor_operations
+    device = NeedsDevice.of(space.limits)
+    assert held.registers_a_thread <= device.registers
