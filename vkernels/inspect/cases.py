@@ -48,7 +48,7 @@ class KernelCase:
 
     `shape`: sizes by name. `dtypes`: of each tensor; `dtype`: a name for all of them. `scalars`: f64, i64 or i1.
     `fixed`: the plan for all targets, as JSON. `left_open`: constants that were not given, with the author's values.
-    `deterministic`: calls are set to be.
+    `deterministic`: calls are set to be. `on_gpus`: the case of GPUs, where calls there pass other constants.
     """
 
     source: KernelSource
@@ -61,6 +61,11 @@ class KernelCase:
     left_open: tuple[str, ...] = ()
     strides: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     deterministic: bool = False
+    on_gpus: KernelCase | None = None
+
+    def on(self, is_gpu: bool) -> KernelCase:
+        """The case of a target."""
+        return self.on_gpus if is_gpu and self.on_gpus is not None else self
 
     @property
     def configuration(self) -> Mapping[str, Any]:
@@ -131,7 +136,8 @@ def as_deterministic(case: Case) -> Case:
     """A case for deterministic calls. Raises `OptionError` for a plain Triton kernel, whose order is its own."""
     if isinstance(case, JitCase):
         raise OptionError(f"--deterministic is about kernels with a plan; {case.source.shown} is a plain Triton kernel")
-    return replace(case, deterministic=True)
+    of_gpus = None if case.on_gpus is None else replace(case.on_gpus, deterministic=True)
+    return replace(case, deterministic=True, on_gpus=of_gpus)
 
 
 def kernel_at(source: KernelSource) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from vkernels.ir.did_you_mean import did_you_mean
@@ -97,7 +97,7 @@ def _task(
         return specialise(source, kernel.parameters, request)
     shape = entry.shape if on_gpu else kernel.samples.cpu_sizes or entry.shape
     dtype = entry.dtype if on_gpu else _COMPUTED_IN.get(entry.dtype, entry.dtype)
-    return specialise(source, kernel.parameters, request, shape, dtype, entry.computed, kernel.samples)
+    return specialise(source, kernel.parameters, request, shape, dtype, entry.computed, kernel.samples, on_gpu)
 
 
 # Cases, for checks and explanations: files are executed in worker processes
@@ -182,9 +182,16 @@ def _refuse_dtype(entry: CatalogueEntry, request: SpecialisationRequest) -> None
 def _library_case(entry: CatalogueEntry, request: SpecialisationRequest) -> KernelCase:
     source = KernelSource(entry.name, entry.module)
     kernel = kernel_of(Task(source.reference, {}, {}))
-    task = specialise(source, kernel.parameters, request, entry.shape, entry.dtype, entry.computed, kernel.samples)
-    strides = strides_of(task) if kernel.samples.layout else {}
-    return kernel_case(task, kernel.parameters, request, entry.dtype, strides)
+    samples = kernel.samples
+
+    def case(on_gpu: bool) -> KernelCase:
+        task = specialise(
+            source, kernel.parameters, request, entry.shape, entry.dtype, entry.computed, samples, on_gpu
+        )  # fmt: skip
+        strides = strides_of(task) if samples.layout else {}
+        return kernel_case(task, kernel.parameters, request, entry.dtype, strides)
+
+    return case(False) if samples.gpu_constants is None else replace(case(False), on_gpus=case(True))
 
 
 def _cases_in_file(name: str, request: SpecialisationRequest, jit: JitOptions, pool: InspectPool) -> list[Case]:

@@ -218,8 +218,10 @@ def specialise(
     dtype: str | None = None,
     computed: Sequence[str] = (),
     samples: SampleInputs = NO_SAMPLES,
+    on_gpu: bool = False,
 ) -> Task:
-    """The task of a kernel. `shape`, `dtype` and `computed`: defaults, as in a catalogue entry.
+    """The task of a kernel. `shape`, `dtype` and `computed`: defaults, as in a catalogue entry. `on_gpu`: with the
+    constants of calls on GPUs.
 
     Raises `OptionError` for an unsupported dtype, contradictory sizes, and a missing size or constant.
     """
@@ -229,7 +231,7 @@ def specialise(
     if request.dtype is not None and request.dtype not in dtypes.values():
         takes = "; ".join(f"{p.name} takes {', '.join(p.dtypes)}" for p in tensors)
         raise OptionError(f"{source.shown}: no tensor can be {request.dtype}: {takes}")
-    sizes, constants = _sizes_and_constants(source, parameters, request, {**shape, **request.shape}, samples)
+    sizes, constants = _sizes_and_constants(source, parameters, request, {**shape, **request.shape}, samples, on_gpu)
     return Task(source.reference, sizes, dtypes, constants)
 
 
@@ -267,10 +269,11 @@ def _dtype_of(
 
 def _sizes_and_constants(
     source: KernelSource, parameters: Sequence[ParameterLike], request: SpecialisationRequest,
-    given: Mapping[str, int], samples: SampleInputs,
+    given: Mapping[str, int], samples: SampleInputs, on_gpu: bool,
 ) -> tuple[dict[str, int], dict[str, Constant]]:  # fmt: skip
     sizes = {name: size for name, size in given.items() if name not in samples.sizes}
-    constants = {**samples.constants(sizes), **request.constants}
+    of_gpus = samples.gpu_constants(sizes) if on_gpu and samples.gpu_constants is not None else {}
+    constants = {**samples.constants(sizes), **of_gpus, **request.constants}
     every_constant = {p.name: p.default for p in parameters if p.kind == "constant"} | constants
     without = [name for name, value in every_constant.items() if value is Parameter.MISSING]
     if without:

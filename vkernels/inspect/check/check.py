@@ -11,6 +11,7 @@ from vkernels.compiler.artifact_cache import ArtifactCache
 from vkernels.compiler.backends.architectures import known, refuse_unless_compiles
 from vkernels.compiler.backends.resources import taken_by
 from vkernels.compiler.binaries.read_code import read_binary
+from vkernels.compiler.binaries.source_loops import Length
 from vkernels.compiler.plan_fallback import BOTTOM
 from vkernels.compiler.workers.compile_cached import Finished, compile_cached
 from vkernels.compiler.workers.compile_pool import CompilePool
@@ -23,7 +24,7 @@ from vkernels.ir.system_resources import ThreadPool
 from vkernels.runtime.gpu.packing import MAX_PROGRAMS
 from vkernels.targets import Target, limits_of
 
-from ..cases import Case
+from ..cases import Case, KernelCase
 from ..worker_client import InspectPool, Progress
 from .cells import CHOSEN, Cell, CellLaunch, LaunchFailure, LaunchUse, judge, with_loops
 from .judge_cells import judge_cells
@@ -37,7 +38,7 @@ def goes_down(cell: Cell) -> bool:
 
 
 def verdict(
-    prepared: PreparedCell, found: Sequence[LaunchUse | LaunchFailure], unknown_length: float = UNKNOWN_TRIPS
+    prepared: PreparedCell, found: Sequence[LaunchUse | LaunchFailure], unknown_length: Length = UNKNOWN_TRIPS
 ) -> Cell:
     """Judge a cell by the resources of each of its launches. `unknown_length`: as in `CheckTools`."""
     case, target = prepared.want.case, prepared.want.target
@@ -122,7 +123,7 @@ class CheckTools:
     compiling: CompilePool
     cache: DiskCache | None
     triton: str
-    unknown_length: float = UNKNOWN_TRIPS
+    unknown_length: Length = UNKNOWN_TRIPS
     judge: int = 1
 
 
@@ -154,7 +155,11 @@ def check(cases: Sequence[Case], targets: Sequence[Target], tools: CheckTools, p
     Raises `SetupError` if nothing can be compiled, and mistakes that affect a case on all targets.
     """
     checking = Checking(tools, progress)
-    wants = [CellRequest(case, target, _refusal(target, tools.triton)) for case in cases for target in targets]
+    wants = [
+        CellRequest(case_on(case, target), target, _refusal(target, tools.triton))
+        for case in cases
+        for target in targets
+    ]
     found = checking.cells(wants)
     while lower := [number for number, (want, cell) in enumerate(zip(wants, found, strict=True)) if goes_down(cell)]:
         for number in lower:
@@ -165,6 +170,11 @@ def check(cases: Sequence[Case], targets: Sequence[Target], tools: CheckTools, p
     if tools.judge > 1:
         cells = judge_cells(wants, cells, tools.judge, tools.preparing, checking.verdicts)
     return Checked(tuple(cells), len(checking.found), checking.cached)
+
+
+def case_on(case: Case, target: Target) -> Case:
+    """The case as it is called on a target."""
+    return case.on(target.vendor != "cpu") if isinstance(case, KernelCase) else case
 
 
 class Checking:

@@ -79,6 +79,7 @@ def explain(case: KernelCase, target: Target, tools: CheckTools, only_stage: str
 
     Raises mistakes in kernel, plan and arguments, and `SetupError` if worker processes cannot run.
     """
+    case = case.on(target.vendor != "cpu")
     found = _without_judging(case, target, tools, only_stage)
     if not found.findings.to_judge or found.unknown or found.findings.rung == BOTTOM or only_stage in BEFORE_PLANS:
         return found
