@@ -83,15 +83,15 @@ def attention_blocks(
     peak = vk.full((b, g, p, r, m), float("-inf"), normaliser.dtype)
     total = vk.zeros((b, g, p, r, m), normaliser.dtype)
     result = vk.zeros((b, g, p, e, r, m), normaliser.dtype)
-    whole = vk.zeros((p,), vk.int64)  # steps of keys that all queries see
+    masked = 0  # the first step of keys that not all queries see
     if kept and not windowed:
-        whole = vk.maximum(vk.minimum(first + block[p, 4] + ahead + 1, end) - begin, 0) // STEP
-        for step in vk.range(0, whole):
+        masked = vk.maximum(vk.minimum(first + block[p, 4] + ahead + 1, end) - begin, 0) // STEP
+        for step in vk.range(0, masked):
             near = begin + STEP * step
             score = vk.dot(k[b, g, near + a, d], query) * scale
             peak, total, less, weight = with_scores(score, peak, total, a, v.dtype)
             result = vk.dot(v[b, g, near + a, e], weight, result * less)
-    for step in vk.range(whole, (end - begin + STEP - 1) // STEP):
+    for step in vk.range(masked, (end - begin + STEP - 1) // STEP):
         near = begin + STEP * step
         seen = is_seen(vk.cast(STEP * step + a, vk.int32), low, high, windowed)
         score = vk.where(seen, vk.dot(k[b, g, near + a, d], query) * scale, float("-inf"))
