@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from math import prod
 
 from ..dialect import KernelOp, TensorArgumentType, TileOp, WholeOp
@@ -77,3 +78,9 @@ def beyond_bounds(kernel: KernelOp, limits: Limits, plan: Plan, pin: Pin | None 
             return f"it takes {chunk} elements of axis {axis} at once, of {most} at most"
     tile = prod(size for axis, size in plan.tiles.items() if axis not in pin.tiles)
     return None if tile <= most else f"a program takes {tile} elements of the tile axes, of {most} at most"
+
+
+def subsets(groups: Sequence[set[str]]) -> Iterator[frozenset[str]]:
+    """The unions of any of some groups, none first."""
+    for number in range(1 << len(groups)):
+        yield frozenset[str]().union(*(group for bit, group in enumerate(groups) if number >> bit & 1))

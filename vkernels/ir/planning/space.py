@@ -43,7 +43,7 @@ from ..limits import Limits
 from ..pin import NO_PIN, Pin
 from ..plan import Home, Plan
 from ..plan import StructuralChoices as StructuralChoices
-from .bounds import tensors_of
+from .bounds import subsets, tensors_of
 
 MAX_GPU_SIZE = 1 << 15
 """Elements of one axis that a GPU's program takes at once: 64 of each thread of 16 warps."""
@@ -180,12 +180,12 @@ class PlanSearchSpace:
         if self.limits.warp > 1:
             able = [axis for axis in able if axis not in self.contracted or self.extents[axis] <= MAX_HELD_CONTRACTION]
         always = frozenset(axis for axis in self.wholes if self.extents[axis] == 1)
-        found = list(_subsets([{axis} for axis in able[:MAX_HELD_GROUPS]]))
+        found = list(subsets([{axis} for axis in able[:MAX_HELD_GROUPS]]))
         if self.limits.warp > 1 and len(able) > MAX_HELD_GROUPS:
             extents = {axis.name: axis.extent for axis in self.needs.axes}
             distinct = dict.fromkeys(extents[axis] for axis in able)
             alike = [{axis for axis in able if extents[axis] == each} for each in distinct]
-            found += _subsets(alike[:MAX_HELD_GROUPS])
+            found += subsets(alike[:MAX_HELD_GROUPS])
         yield from dict.fromkeys(always | held for held in found)
 
     @cached_property
@@ -386,12 +386,6 @@ def read_space(
     return PlanSearchSpace(
         kernel, needs, sizes, limits, {**_side_by_side(kernel, sizes), **(strides or {})}, pin=pin or NO_PIN
     )
-
-
-def _subsets(groups: Sequence[set[str]]) -> Iterator[frozenset[str]]:
-    """The unions of any of some groups, none first."""
-    for number in range(1 << len(groups)):
-        yield frozenset[str]().union(*(group for bit, group in enumerate(groups) if number >> bit & 1))
 
 
 def _side_by_side(kernel: KernelOp, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
