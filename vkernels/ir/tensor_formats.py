@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from xdsl.ir import Operation
+
+from .dialect import DecodeOp, element_of
+from .dialect.scaled import FLOAT8
 from .limits import Limits
 
 SCALED_FORMATS = ("mxfp8", "mxfp4", "nvfp4")
@@ -25,6 +29,14 @@ class TensorFormats:
         rates = limits.tensor_multiply_adds
         scaled = tuple(name for name in SCALED_FORMATS if rates.get(name))
         return TensorFormats(scaled, bool(rates.get("bfloat16")), bool(rates.get("float8")))
+
+
+def has_few_bits(kernel: Operation) -> bool:
+    """Whether a kernel has numbers of such formats, so that what is made of it depends on what a GPU takes."""
+    return any(
+        isinstance(op, DecodeOp) or any(isinstance(element_of(value), FLOAT8) for value in (*op.operands, *op.results))
+        for op in kernel.walk()
+    )
 
 
 NO_FORMATS = TensorFormats()

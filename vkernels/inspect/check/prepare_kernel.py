@@ -27,7 +27,7 @@ from vkernels.ir.plan import Plan
 from vkernels.ir.plan_json import frozen
 from vkernels.ir.planning.choose_plan import Chosen
 from vkernels.ir.planning.resources import OutOfResources, Resource, Shortage
-from vkernels.ir.tensor_formats import TensorFormats
+from vkernels.ir.tensor_formats import NO_FORMATS, TensorFormats, has_few_bits
 from vkernels.runtime.bound_executable import bind_cpu
 
 from .cells import AUTHOR, CHOSEN, PLAIN, PlanSummary, describe_plan, units_under
@@ -159,7 +159,8 @@ class KernelPreparer:
 
     def _lowered(self, plan: Plan, limits: Limits) -> int:
         cores = 0 if limits.warp > 1 else limits.multiprocessors
-        key = (frozen(plan), cores, limits.processor, TensorFormats.of(limits))
+        formats = TensorFormats.of(limits) if has_few_bits(self.ir_kernel) else NO_FORMATS
+        key = (frozen(plan), cores, limits.processor, formats)
         if key not in self._numbers:
             self._numbers[key] = self._lower(plan, limits)
         number = self._numbers[key]

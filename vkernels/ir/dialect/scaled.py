@@ -13,7 +13,7 @@ from .assembly import listed
 from .attributes import axes_of, element_of, size_text, sizes_of, tile_type
 from .compute import PureOp, verify_axis, verify_contraction
 
-_FLOAT8 = (Float8E4M3FNType, Float8E5M2Type)
+FLOAT8 = (Float8E4M3FNType, Float8E5M2Type)
 
 
 @irdl_op_definition
@@ -143,7 +143,7 @@ class ScaledDotOp(PureOp):
         if element_of(self.sum) != f32:
             raise VerifyException(f"the sum has elements of {element_of(self.sum)}, expected f32")
         for operand, scale in ((self.left, self.left_scale), (self.right, self.right_scale)):
-            if element_of(operand) != i8 and not isinstance(element_of(operand), _FLOAT8):
+            if element_of(operand) != i8 and not isinstance(element_of(operand), FLOAT8):
                 raise VerifyException(f"operands are f8 or i8, not {element_of(operand)}")
             if element_of(scale) != i8 and not isinstance(element_of(scale), Float8E4M3FNType):
                 raise VerifyException(f"scales are i8 or f8E4M3FN, not {element_of(scale)}")

@@ -180,21 +180,6 @@ vk.mapped @half(%x: !vk.tensor<[N], f16>) lanes j {{
         compiled(text)
 
 
-def test_f8_is_refused_by_name() -> None:
-    from vkernels.ir.errors import UnsupportedError
-
-    text = f"""
-vk.mapped @eighth(%x: !vk.tensor<[N], f8E4M3FN>) lanes j {{
-  %one = arith.constant 1 : i64
-  vk.launch "eighth" over (%p = %one) {{
-    %a = vk.load %x[j] : !vk.tensor<[N], f8E4M3FN> -> {tile("f8E4M3FN", j=8)}
-  }}
-}}
-"""
-    with pytest.raises(UnsupportedError, match="f8E4M3FN"):
-        compiled(text)
-
-
 def test_half_constants_are_rounded() -> None:
     t = tile("bf16", j=4)
     text = f"""
