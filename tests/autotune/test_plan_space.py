@@ -94,7 +94,7 @@ def test_the_chosen_and_the_plain_plan_are_points_the_chosen_one_first(spaces: d
     assert space.point(default_plan(built(task), task.shape, CPU)) in space.space
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", QUICK)
 @pytest.mark.parametrize("limits", [CPU, TINY, GPU], ids=["cpu", "tiny", "gpu"])
 def test_no_point_but_somebodys_own_exceeds_the_limits(name: str, limits: Limits):

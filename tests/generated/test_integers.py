@@ -42,7 +42,7 @@ def ways(kernel: vk.Kernel, gpu: Gpu):
     return kernel.interpret, kernel._launcher, lambda *given: gpu.run(kernel, given, {})
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("number", range(12))
 def test_random_kernels_of_integers(number, tmp_path):
     seed = fresh_seed()

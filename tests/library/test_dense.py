@@ -33,7 +33,7 @@ ACTIVATIONS = {
 }
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size", SIZES)
 def test_matmul_is_right(size, dtype):
@@ -76,7 +76,7 @@ def test_transposed_operands(dtype, of_a, of_b):
     assert_close(matmul(a, b), a.double() @ b.double(), terms=129, scale=12)
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize(
     ("size", "dtype"),

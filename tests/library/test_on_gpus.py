@@ -323,7 +323,7 @@ def each_on_one() -> Iterator[Any]:
                 yield pytest.param(each, [calls[turn % len(calls)]], limits, id=f"{each.name}-{name}")
 
 
-@pytest.mark.sample(20)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize(("each", "calls", "limits"), list(each_on_one()))
 def test_the_library_is_right_on_a_gpu(each, calls, limits):
     """One call on each of the GPUs."""

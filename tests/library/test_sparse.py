@@ -58,7 +58,7 @@ def check(y, column, weight, bias, out):
         assert_close(peak, expected.amax(0), terms=depth, scale=4.0 * max(1, column.shape[0]))
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("size", SIZES)
 def test_spdnn_is_right(size, dtype):

@@ -32,7 +32,7 @@ CALLS: dict[str, Callable[..., Any]] = {
 }
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("like", [np.asarray, torch.from_numpy])
 @pytest.mark.parametrize("dtype", UNSIGNED)
 @pytest.mark.parametrize("name", CALLS)

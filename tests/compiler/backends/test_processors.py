@@ -39,7 +39,7 @@ def limits_for(name: str) -> Limits:
     return limits_of(processor_targets()[f"cpu:{name}"])
 
 
-@pytest.mark.sample(16)
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("element", ["i8", "bf16"])
 @pytest.mark.parametrize("name", PROCESSORS)
 def test_the_unit_is_in_the_code_of_processors_that_have_it_alone(name: str, element: str) -> None:

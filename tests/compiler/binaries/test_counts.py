@@ -61,7 +61,7 @@ def copies(loads: int) -> str:
 """)
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("architecture", NVIDIA + AMD)
 @pytest.mark.parametrize("sides", [(128, 64, 64), (64, 128, 32)])
 def test_a_loop_multiplies_as_often_as_its_dots_say(architecture: str, sides: tuple[int, int, int]) -> None:
@@ -77,7 +77,7 @@ def test_a_loop_multiplies_as_often_as_its_dots_say(architecture: str, sides: tu
     assert not any(region.unknown_tensor for region in code.regions)
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("architecture", NVIDIA + AMD)
 @pytest.mark.parametrize("loads", [1, 3])
 def test_a_loop_loads_as_often_as_its_text_says(architecture: str, loads: int) -> None:

@@ -28,7 +28,7 @@ def space_of(name: str, device: str) -> PlanSearchSpace:
     return read_space(kernel_of(module), {**dict.fromkeys(kernel.sizes, 300), "D": 64, "E": 64}, DEVICES[device])
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", KERNELS)
 def test_candidates_are_those_of_a_search_that_leaves_nothing_out(name: str, device: str) -> None:
@@ -37,7 +37,7 @@ def test_candidates_are_those_of_a_search_that_leaves_nothing_out(name: str, dev
     assert found == [(each.plan, each.weight) for each in islice(every, len(found))]
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", KERNELS)
 def test_no_plan_takes_less_than_its_least_time(name: str, device: str) -> None:

@@ -57,7 +57,7 @@ ROW_PLANS = [
 ]
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(("plan", "facts"), ROW_PLANS)
 @pytest.mark.parametrize("name", ["softmax", "layer_norm"])
 def test_rows(name: str, plan: Plan, facts: Facts) -> None:
@@ -78,7 +78,7 @@ def test_a_crossing_value_can_have_any_home(home: Home) -> None:
     assert ("vk.barrier" in text) == (home is not Home.RECOMPUTE)
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("packs", [(), ("a",), ("b",), ("a", "b")])
 @pytest.mark.parametrize("splits", [{}, {"k": 3}])
 @pytest.mark.parametrize(("chunk", "facts"), [

@@ -36,7 +36,7 @@ def run(kernel: vk.Kernel, args: Sequence[object], formats: TensorFormats, plan:
     return "".join(print_ttir(launch.module) for launch in lowered.launches)
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("formats", [NATIVE, AS_BF16, NEITHER], ids=["native", "bf16", "neither"])
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format_in_chunks_and_tails(name: str, formats: TensorFormats) -> None:

@@ -80,7 +80,7 @@ KINDS = [
 ]
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("copies", [1, 2, 5])
 @pytest.mark.parametrize(("bins", "length"), [(1, 300), (37, 1001), (200, 0), (129, 7)])
 @pytest.mark.parametrize(("element", "kind"), KINDS)

@@ -75,7 +75,7 @@ def any_value(name: str, rng: random.Random) -> Fraction:
     return Fraction(rng.choice((1, 2, 3, 8, 32, 1000, 65537)))
 
 
-@pytest.mark.sample(17)
+@pytest.mark.sample(11)
 @pytest.mark.parametrize("entry", KERNELS.values(), ids=KERNELS)
 def test_compiled_needs_have_the_values_of_their_expressions(entry: CatalogueEntry) -> None:
     print(f"seed: {SEED}")

@@ -42,7 +42,7 @@ ONE_LABEL = {"layer_norm_gradient", "rms_norm_gradient"}
 """Kernels with a loop-carried value and others of its label: the home of the last is believed to be that of all."""
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("entry", LIBRARY.values(), ids=LIBRARY)
 def test_scratchpad_and_programs_are_those_that_lowering_gives(entry: CatalogueEntry, rng: random.Random) -> None:
     library = Library(entry)
@@ -71,7 +71,7 @@ def test_scratchpad_and_programs_are_those_that_lowering_gives(entry: CatalogueE
     assert compared, "no plan could be lowered"
 
 
-@pytest.mark.sample(17)
+@pytest.mark.sample(11)
 @pytest.mark.parametrize("entry", LIBRARY.values(), ids=LIBRARY)
 def test_many_plans_at_once_are_as_each_alone(entry: CatalogueEntry, rng: random.Random) -> None:
     library = Library(entry)
@@ -84,7 +84,7 @@ def test_many_plans_at_once_are_as_each_alone(entry: CatalogueEntry, rng: random
             assert numbers[0] == pytest.approx(numbers[1])
 
 
-@pytest.mark.sample(17)
+@pytest.mark.sample(11)
 @pytest.mark.parametrize("entry", LIBRARY.values(), ids=LIBRARY)
 def test_registers_never_fall_where_a_tile_grows(entry: CatalogueEntry, rng: random.Random) -> None:
     library = Library(entry)
@@ -96,7 +96,7 @@ def test_registers_never_fall_where_a_tile_grows(entry: CatalogueEntry, rng: ran
         assert after.register_bytes >= before.register_bytes, (plan, axis)
 
 
-@pytest.mark.sample(16)
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("device", [GPU, CPU], ids=["gpu", "cpu"])
 @pytest.mark.parametrize("entry", LIBRARY.values(), ids=LIBRARY)
 def test_columns_hold_what_each_plan_by_itself_does(
@@ -123,7 +123,7 @@ def test_columns_hold_what_each_plan_by_itself_does(
             assert [value[row, column] for value in found] == pytest.approx(alone), plan
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("entry", LIBRARY.values(), ids=LIBRARY)
 def test_compiling_needs_changes_no_value(entry: CatalogueEntry, rng: random.Random) -> None:
     library = Library(entry)

@@ -36,7 +36,7 @@ STRIDED = facts()
 ROWS = facts({"x": [-1, 1], "out": [-1, 1]})
 
 
-@pytest.mark.sample(7)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("known", [STRIDED, ROWS])
 @pytest.mark.parametrize("register_bytes", [16, 32, 64])
 @pytest.mark.parametrize("lanes", ["i", "j"])
@@ -194,7 +194,7 @@ vk.mapped @gather(%x: !vk.tensor<[N], {dtype}>, %c: !vk.tensor<[J], i64>, %out: 
     np.testing.assert_array_equal(out[19:], before[19:])
 
 
-@pytest.mark.sample(9)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("dtype", ["f32", "f64", "f16", "bf16", "i8", "i32", "i64"])
 @pytest.mark.parametrize("kind", ["add", "max", "min"])
 @pytest.mark.parametrize("lanes", ["lanes j", ""])

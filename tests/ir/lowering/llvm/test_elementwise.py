@@ -109,7 +109,7 @@ def test_float_operations_are_numpys(name: str, dtype: str) -> None:
         check_binary(name, dtype, FLOAT_BINARY[name], size)
 
 
-@pytest.mark.sample(16)
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("name", INTEGER_BINARY)
 @pytest.mark.parametrize("dtype", ["i8", "i16", "i32", "i64"])
 def test_integer_operations_are_defined_for_every_operand(name: str, dtype: str) -> None:

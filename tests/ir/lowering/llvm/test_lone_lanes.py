@@ -11,7 +11,7 @@ import vkernels as vk
 from vkernels.ir.plan import Plan
 
 
-@pytest.mark.sample(18)
+@pytest.mark.sample(11)
 @pytest.mark.parametrize("chunk", [2, 4, 8, 16, 32, 64])
 @pytest.mark.parametrize("left", [1, 2, 3])
 @pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32])

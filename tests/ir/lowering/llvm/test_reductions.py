@@ -41,7 +41,7 @@ vk.mapped @reduce(%x: {tensor}, %out: {tensor}) {lanes} {facts({"x": [-1, 1], "o
 """
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("kind", REDUCE)
 @pytest.mark.parametrize("element", ["f32", "f64", "i8", "i32", "i64"])
 @pytest.mark.parametrize("lanes", ["lanes i", "lanes j", ""])
@@ -70,7 +70,7 @@ def test_extrema_keep_nan_wherever_it_is(kind: str, lanes: str) -> None:
         np.testing.assert_array_equal(out, REDUCE[kind](x, axis=1, keepdims=True))
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("kind", ["max", "min"])
 @pytest.mark.parametrize("element", ["i8", "i16", "i32", "i64"])
 @pytest.mark.parametrize("lanes", ["lanes i", "lanes j", ""])
@@ -89,7 +89,7 @@ def test_extrema_of_unsigned_integers(kind: str, element: str, lanes: str) -> No
             np.testing.assert_array_equal(out.view(unsigned.dtype), SCAN[kind](unsigned, axis=axis))
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("kind", SCAN)
 @pytest.mark.parametrize("element", ["f32", "i32"])
 @pytest.mark.parametrize("lanes", ["lanes i", "lanes j", ""])
@@ -104,7 +104,7 @@ def test_scans_along_either_axis(kind: str, element: str, lanes: str) -> None:
             np.testing.assert_allclose(out, exact, rtol=1e-5 if element[0] == "f" else 0)
 
 
-@pytest.mark.sample(7)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("lanes", ["lanes i", "lanes j", "lanes k", ""])
 @pytest.mark.parametrize("element", ["f32", "f64", "i32"])
 @pytest.mark.parametrize("shape", [(1, 1, 1), (3, 5, 17), (4, 24, 3), (2, 33, 20)])

@@ -89,7 +89,7 @@ CASES.append(("%r = arith.trunci %a0 : T(i64) to T(i8)", ("i64",), "i8"))
 CASES.append(("%r = arith.extui %a0 : T(i8) to T(i32)", ("i8",), "i32"))
 
 
-@pytest.mark.sample(28)
+@pytest.mark.sample(17)
 @pytest.mark.parametrize(("operation", "inputs", "output"), CASES, ids=lambda value: str(value))
 def test_elementwise_operations_are_the_same_for_any_operands(
     operation: str, inputs: tuple[str, ...], output: str

@@ -61,7 +61,7 @@ def through_vectors(name: str, element: str, size: int, *operands: Array, scales
     return out
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", list(FUNCTIONS))
 def test_vectors_give_the_bits_of_scalars(name: str, dtype: str) -> None:
