@@ -161,12 +161,16 @@ Only = Annotated[str, typer.Option(help="Rows whose names have one of these part
 On = Annotated[str, typer.Option(help="Architectures, between commas; all without.")]
 
 
+def rows_of(only: str) -> list[Row]:
+    """The rows that `Only` names."""
+    return [row for row in ROWS if not only or any(part in row.name for part in only.split(","))]
+
+
 def chosen(only: str, on: str) -> Iterator[tuple[Row, str]]:
-    for row in ROWS:
-        if not only or any(part in row.name for part in only.split(",")):
-            for architecture in on.split(",") if on else DEVICES:
-                if architecture not in row.without:
-                    yield row, architecture
+    for row in rows_of(only):
+        for architecture in on.split(",") if on else DEVICES:
+            if architecture not in row.without:
+                yield row, architecture
 
 
 @app.command()
@@ -227,9 +231,7 @@ def show(records: Path, only: Only = "", markdown: Path | None = None) -> None:
     known = records_in(records)
     table = Table("kernel", *DEVICES, "median")
     lines = [f"| kernel | {' | '.join(DEVICES)} | median |", "|---|" + "---|" * (len(DEVICES) + 1)]
-    for row in ROWS:
-        if only and not any(part in row.name for part in only.split(",")):
-            continue
+    for row in rows_of(only):
         cells = [cell_of(row, architecture, known) for architecture in DEVICES]
         ratios = [ratio for ratio, _ in cells if ratio is not None]
         texts = [text for _, text in cells] + [f"{median(ratios):.2f}" if ratios else ""]
@@ -246,12 +248,11 @@ def judged(records: Path, only: Only = "", markdown: Path | None = None) -> None
     """Print the bound of the model's choice / that of the plan that was judged best."""
     known, lines = records_in(records), [f"| kernel | {' | '.join(DEVICES)} |", "|---|" + "---|" * len(DEVICES)]
     table = Table("kernel", *DEVICES)
-    for row in ROWS:
-        if not only or any(part in row.name for part in only.split(",")):
-            texts = [gain_of(row, architecture, known) for architecture in DEVICES]
-            if any(texts):
-                table.add_row(row.name, *texts)
-                lines.append(f"| {row.name} | {' | '.join(texts)} |")
+    for row in rows_of(only):
+        texts = [gain_of(row, architecture, known) for architecture in DEVICES]
+        if any(texts):
+            table.add_row(row.name, *texts)
+            lines.append(f"| {row.name} | {' | '.join(texts)} |")
     console.print(table)
     console.print("Bound of the model's choice / of the judged plan: not a measurement.")
     if markdown is not None:

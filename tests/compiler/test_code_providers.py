@@ -30,6 +30,7 @@ from vkernels.runtime.dispatch import Launcher
 from vkernels.runtime.memory_blocks import Block
 
 from ..runtime.gpu.fakes import FakeDriver, OnGpu, RunningDriver, compile_fake, use
+from .new_kernels import new
 
 
 @pytest.fixture(autouse=True)
@@ -37,18 +38,6 @@ def session():
     """A session of its own for each test: no plan is known before."""
     with use_session(CompilerSession(patience=600.0)) as session:
         yield session
-
-
-def new(name="softmax", **options):
-    def other(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M N"]):
-        i = vk.tile("M")
-        j = vk.whole("N")
-        row = x[i, j]
-        e = vk.exp(row - vk.max(row, axis=j))
-        out[i, j] = e / vk.sum(e, axis=j)
-
-    other.__name__ = name
-    return vk.kernel(**options)(other) if options else vk.kernel(other)
 
 
 def chosen(number, rung="registers", **takes) -> Chosen:

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from jaxtyping import Float
 
 import vkernels as vk
 from vkernels.compiler import judge_by_static_bound as judging
@@ -28,6 +27,7 @@ from vkernels.runtime.dispatch import Launcher
 from vkernels.targets import limits_of
 
 from ..runtime.gpu.fakes import FakeDriver, OnGpu, RunningDriver, compile_fake, use
+from .new_kernels import new
 
 COUNT = 3
 M, N = 5, 300
@@ -85,18 +85,6 @@ def test_the_lowest_bound_wins_unless_alike_and_spills_lose():
 
 
 # Calls on a GPU that is not there
-
-
-def new(name: str = "softmax", **options: object):
-    def other(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M N"]):
-        i = vk.tile("M")
-        j = vk.whole("N")
-        row = x[i, j]
-        e = vk.exp(row - vk.max(row, axis=j))
-        out[i, j] = e / vk.sum(e, axis=j)
-
-    other.__name__ = name
-    return vk.kernel(**options)(other) if options else vk.kernel(other)
 
 
 class Bounds:
