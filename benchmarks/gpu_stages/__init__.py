@@ -8,18 +8,23 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Part:
     """Cases of one kind. `module`: of this folder, with `cases(gpu)`. `parallel`: its cases may run beside each other,
-    as nothing is timed. `after`: only cases that were right in that part are run."""
+    as nothing is timed. `after`: only cases that were right in that part are run. `judged`: its calls take the plans
+    that calls of users take, judged by their binaries; others take the model's."""
 
     name: str
     module: str
     parallel: bool = False
     after: str = ""
+    judged: bool = False
 
 
 STAGES: dict[str, tuple[Part, ...]] = {
-    "smoke": (Part("smoke", "smoke"),),
+    "smoke": (Part("smoke", "smoke"), Part("smoke: dots", "smoke_dots", parallel=True)),
     "library": (Part("library", "library", parallel=True),),
-    "time": (Part("time: right", "timed_right", parallel=True), Part("time", "timed", after="time: right")),
+    "time": (
+        Part("time: right", "timed_right", parallel=True, judged=True),
+        Part("time", "timed", after="time: right", judged=True),
+    ),
     "model": (
         Part("model: plans", "model_plans", parallel=True),
         Part("model: right", "model_right", parallel=True),

@@ -25,10 +25,12 @@ FLUSHED = 2
 
 
 class PresentGpu(Gpu):
-    def __init__(self, records: Path):
+    """`judge`: plans that are compiled for a call to choose one by its binaries."""
+
+    def __init__(self, records: Path, judge: int = 1):
         super().__init__(records)
         os.environ["XDG_DATA_HOME"] = os.devnull  # no plans that this user has tuned
-        set_default_session(CompilerSession(disk=DiskCache(), patience=PATIENCE))
+        set_default_session(CompilerSession(disk=DiskCache(), patience=PATIENCE, judge=judge))
         torch.set_grad_enabled(False)
         torch.manual_seed(0)
         self._cache: torch.Tensor | None = None

@@ -29,7 +29,7 @@ def work(part: Part, simulated: bool, records: Path) -> None:
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
 
-    gpu = _gpu(simulated, records)
+    gpu = _gpu(part, simulated, records)
     if isinstance(gpu, str):
         say({"no_gpu": gpu})
         return
@@ -44,7 +44,7 @@ def work(part: Part, simulated: bool, records: Path) -> None:
             say(answer_of(cases[json.loads(line)], gpu))
 
 
-def _gpu(simulated: bool, records: Path) -> Any:
+def _gpu(part: Part, simulated: bool, records: Path) -> Any:
     """The GPU, or why there is none."""
     if simulated:
         from .simulated import SimulatedGpu
@@ -54,9 +54,11 @@ def _gpu(simulated: bool, records: Path) -> Any:
 
     if not torch.cuda.is_available():
         return f"torch {torch.__version__} finds none here"
+    from vkernels.compiler.judged_plans import JUDGED
+
     from .present import PresentGpu
 
-    return PresentGpu(records)
+    return PresentGpu(records, JUDGED if part.judged else 1)
 
 
 def answer_of(case: Case, gpu: Any) -> dict[str, Any]:

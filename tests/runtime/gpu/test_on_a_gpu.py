@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from .dot_launches import DOTS
 from .launches import LAUNCHES
 
 
@@ -18,6 +19,6 @@ def gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     return PresentGpu(tmp_path / "none.jsonl")
 
 
-@pytest.mark.parametrize("name", LAUNCHES)
+@pytest.mark.parametrize("name", [*LAUNCHES, *DOTS])
 def test_a_launch_does_as_it_must(name: str, gpu: Any) -> None:
-    LAUNCHES[name](gpu)
+    (LAUNCHES | DOTS)[name](gpu)
