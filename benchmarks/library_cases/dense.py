@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -107,11 +108,11 @@ def _attention(found: Cases, size: str, batch: int, heads: int, rows: int, depth
         theirs, sums = _flash(q, k, v, 0.0, causal)
         found.add(
             "attention_backward", size, f"{batch}×{heads}×{rows}×{depth}{', causal' if causal else ''}",
-            (grad, q, k, v, out, normaliser),
-            lambda g, q, k, v, o, n, causal=causal: attention_backward(g, q, k, v, o, n, causal=causal),
-            {"flash": Way(_FlashBackward(causal), (grad, q, k, v, theirs, sums))},
+            (grad, q, k, v, out),
+            lambda g, q, k, v, o, n=normaliser, causal=causal: attention_backward(g, q, k, v, o, n, causal=causal),
+            {"flash": Way(_flash_gradients(sums, causal), (grad, q, k, v, theirs))},
             bytes_of(q, k, v, q, q, k, v), 10 * batch * heads * rows * (rows + 1 if causal else 2 * rows) // 2 * depth,
-            exact=_ExactAttentionBackward(causal),
+            exact=_exact_attention_backward(causal),
         )  # fmt: skip
     start = torch.arange(0, batch * heads * rows + 1, rows)
     parts = [each.transpose(1, 2).reshape(-1, 1, depth) for each in (q, k, v)]
@@ -125,23 +126,21 @@ def _attention(found: Cases, size: str, batch: int, heads: int, rows: int, depth
 
 
 _flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+_flash_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
 
 
-class _FlashBackward:
-    def __init__(self, causal: bool):
-        self.causal = causal
-
-    def __call__(self, grad: Any, q: Any, k: Any, v: Any, out: Any, sums: Any) -> Any:
-        backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
-        return backward(grad, q, k, v, out, sums, 0.0, self.causal)
+def _flash_gradients(sums: Any, causal: bool) -> Callable[..., Any]:
+    return lambda *given: _flash_backward(*given, sums, 0.0, causal)
 
 
-class _ExactAttentionBackward(_FlashBackward):
-    def __call__(self, grad: Any, q: Any, k: Any, v: Any, out: Any, sums: Any) -> Any:
+def _exact_attention_backward(causal: bool) -> Callable[..., Any]:
+    def run(grad: Any, q: Any, k: Any, v: Any, out: Any) -> Any:
         with torch.enable_grad():
             leaves = [each.detach().requires_grad_() for each in (q, k, v)]
-            result = functional.scaled_dot_product_attention(*leaves, is_causal=self.causal)
+            result = functional.scaled_dot_product_attention(*leaves, is_causal=causal)
             return torch.autograd.grad(result, leaves, grad)
+
+    return run
 
 
 def _convolution(found: Cases, size: str, batch: int, channels: int, side: int, outputs: int) -> None:
