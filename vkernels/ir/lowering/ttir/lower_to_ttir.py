@@ -17,6 +17,7 @@ from ..common import SWAP_ALIGNMENT, Handler, buffer_sizes, ignore, launches_of,
 from .accesses import lower_load, lower_store
 from .across_programs import FLATTEN, can_flatten
 from .builder import Number, TtirBuilder
+from .carry_shapes import carry_shapes
 from .control import lower_for, lower_if, lower_while
 from .descriptors import make_descriptors
 from .dots import lower_dot, lower_scaled_dot
@@ -86,6 +87,7 @@ class _Launch:
         parameters, attributes = self.signature.used()
         function = tt.FuncOp(self.name, Region(self.entry), attributes)
         function.location = self.launch.location
+        carry_shapes(function)
         fuse_multiply_add(function)
         module = ModuleOp([function])
         module.verify()
