@@ -23,6 +23,7 @@ from .descriptors import make_descriptors
 from .dots import lower_dot, lower_scaled_dot
 from .elementwise import TTIR_CASTS, TTIR_ELEMENTWISE
 from .fuse_multiply_add import fuse_multiply_add
+from .guard_loop_reductions import guard_loop_reductions
 from .lowered import LoweredTtir, TtirLaunch, host_arithmetic
 from .parameters import FunctionSignature, contiguous, sizes_read
 from .positions import lower_below, lower_broadcast, lower_constant, lower_position, lower_repeat
@@ -89,6 +90,7 @@ class _Launch:
         function.location = self.launch.location
         carry_shapes(function)
         fuse_multiply_add(function)
+        guard_loop_reductions(function)
         module = ModuleOp([function])
         module.verify()
         return TtirLaunch(self.name, module, parameters, scratch_bytes, state.swap.top, self.is_persistent)
