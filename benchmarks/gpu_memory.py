@@ -197,11 +197,15 @@ def measured_links() -> MemoryMachine:
 
 @contextmanager
 def same_algorithms() -> Iterator[None]:
-    """Convolutions by the same kernels each time."""
-    cudnn = torch.backends.cudnn
-    before = cudnn.deterministic, cudnn.benchmark
-    cudnn.deterministic, cudnn.benchmark = True, False
+    """The same kernels each time, which add up in the same order. cuBLAS also needs `CUBLAS_WORKSPACE_CONFIG` to be
+    :4096:8 before its first call."""
+    cudnn, deterministic = torch.backends.cudnn, torch.utils.deterministic
+    before = cudnn.deterministic, cudnn.benchmark, deterministic.fill_uninitialized_memory
+    enabled = torch.are_deterministic_algorithms_enabled()
+    cudnn.deterministic, cudnn.benchmark, deterministic.fill_uninitialized_memory = True, False, False
+    torch.use_deterministic_algorithms(True, warn_only=True)
     try:
         yield
     finally:
-        cudnn.deterministic, cudnn.benchmark = before
+        cudnn.deterministic, cudnn.benchmark, deterministic.fill_uninitialized_memory = before
+        torch.use_deterministic_algorithms(enabled)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -19,6 +19,7 @@ from vkernels.ir.errors import FileError
 
 from .device import Lane, MemoryDevice, Transfer, TransferDone
 from .links import Tier
+from .swap_storages import swap_storages
 from .tiers import Flash, storage_of
 
 DEVICE = "device"
@@ -324,7 +325,7 @@ class Residency:
                 raise _unreadable(error) from error
         else:
             self._copy(held, fresh.data_ptr(), storage)
-        swap(storage, fresh)
+        swap_storages(storage, fresh)
         held.place, held.is_spare = None, from_flash
 
     def _point(self, held: Held, storage: torch.UntypedStorage, place: StorageResidency, filled: bool) -> None:
@@ -335,7 +336,7 @@ class Residency:
             view = (self.device if place.memory == DEVICE else self.host).view(place.offset, place.size)
         if not filled:
             self._copy(held, view.data_ptr(), storage)
-        swap(storage, view)
+        swap_storages(storage, view)
         held.place, held.is_spare = place, False
         self._shelves[place.memory].put(place, held)
 
@@ -355,8 +356,3 @@ class Residency:
 
 def _unreadable(error: OSError) -> FileError:
     return FileError(f"what was on flash cannot be read back: {error.strerror or error}")
-
-
-def swap(storage: torch.UntypedStorage, other: Any) -> None:
-    """Exchange the memory of two storages."""
-    storage._swap_data_ptr_(other)  # type: ignore[attr-defined]
