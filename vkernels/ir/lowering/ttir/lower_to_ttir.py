@@ -24,6 +24,7 @@ from .dots import lower_dot, lower_scaled_dot
 from .elementwise import TTIR_CASTS, TTIR_ELEMENTWISE
 from .fuse_multiply_add import fuse_multiply_add
 from .guard_loop_reductions import guard_loop_reductions
+from .join_loops import join_loops
 from .lowered import LoweredTtir, TtirLaunch, host_arithmetic
 from .parameters import FunctionSignature, contiguous, sizes_read
 from .positions import lower_below, lower_broadcast, lower_constant, lower_position, lower_repeat
@@ -56,6 +57,7 @@ class _Launch:
         self.mapped, self.launch, self.name = mapped, launch, name
         self.has_swap = any(isinstance(op, BufferOp) for op in launch.body.walk())
         self.is_flat = is_pipelined and can_flatten(launch, Facts.from_attribute(mapped.facts).distinct)
+        self.is_pipelined = is_pipelined
         self.is_persistent = is_persistent or self.has_swap
         self.entry = Block()
         self.state = TtirState(mapped, TtirBuilder(self.entry), _HANDLERS)
@@ -89,6 +91,8 @@ class _Launch:
         function = tt.FuncOp(self.name, Region(self.entry), attributes)
         function.location = self.launch.location
         carry_shapes(function)
+        if self.is_pipelined:
+            join_loops(function)
         fuse_multiply_add(function)
         guard_loop_reductions(function)
         module = ModuleOp([function])
