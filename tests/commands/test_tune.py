@@ -122,6 +122,12 @@ def test_families_are_all_their_kernels_and_are_summed_up(vk, bench):
     assert "gain" in out
 
 
+def test_a_budget_that_ends_before_the_first_plan_is_no_failure(vk, bench):
+    _, out, _ = vk("softmax_rows", *SMALL, "--budget", "0.001s", "--db", "none")
+    assert "no plan was tried" in out
+    assert "failed" not in out
+
+
 def test_failures_are_counted_by_reason(vk, bench):
     bench.times = lambda candidate: FailureReason.TIME_OUT
     code, out, _ = vk("softmax_rows", *SMALL, "--budget", 4, "--db", "none")

@@ -5,13 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from math import ceil, log2
+from dataclasses import replace
+from functools import partial
+from math import ceil
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
-import numpy.typing as npt
 
 from vkernels.compiler.arguments import CPU, example_arguments
 from vkernels.compiler.default_session import default_session
@@ -28,118 +25,11 @@ from vkernels.runtime.bind_arguments import bind
 from vkernels.runtime.present_target import present_target
 
 from ..arguments import checksum, copied, is_array, make_arguments, moved, numbers, only_written, outputs, refill
+from .expected import EPSILON, Expected
 from .measures import Candidate, Effort, Failed, FailureReason
 
 if TYPE_CHECKING:
     from vkernels.compiler.request import Code
-
-
-Numbers = npt.NDArray[Any]
-
-EPSILON = {
-    "float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7, "float8_e4m3fn": 2.0**-3,
-    "float8_e5m2": 2.0**-2,
-}  # fmt: skip
-"""Distance from 1 to the next number of a dtype."""
-UNITS, UNITS_OF_A_TERM = 16, 4
-"""Tolerated roundings of any computation, and more for each doubling of the number of terms."""
-PEERS = 4
-"""A candidate's error may be this multiple of that of another plan in the same dtypes."""
-BLOCK = 1 << 15
-"""Elements compared together, so that they and temporary results stay in a cache."""
-FAR_OFF = {"float64": 1e-8, "float32": 1e-2}
-"""Larger differences between float64 and the dtype, relative to the largest value, are no rounding. 0.2 for 16 bits."""
-
-
-@dataclass(frozen=True)
-class Expected:
-    """The expected value of one output.
-
-    `peer`: by another plan in the same dtypes; `exact`: in float64, if the kernel supports it; `dtype`: the output's;
-    `slack`: tolerated difference from `exact`, beyond the rounding of the result.
-    """
-
-    name: str
-    dtype: str
-    peer: Numbers
-    exact: Numbers | None
-    slack: float
-
-    @staticmethod
-    def of(name: str, dtype: str, peer: Numbers, exact: Numbers | None, terms: int) -> Expected:
-        """`terms`: maximal number of terms of a result."""
-        if dtype not in EPSILON:
-            return Expected(name, dtype, peer, None, 0.0)
-        expected = peer if exact is None else exact
-        finite = np.isfinite(peer) & np.isfinite(expected)
-        scale = float(np.max(np.abs(expected[finite]), initial=0.0))
-        apart = float(np.max(np.abs(peer[finite] - expected[finite]), initial=0.0))
-        if exact is not None and apart > FAR_OFF.get(dtype, 0.2) * scale:  # rounding makes it jump, as a random mask
-            exact, apart = None, 0.0
-        units = UNITS + UNITS_OF_A_TERM * log2(max(2, terms))
-        rounding = min(EPSILON[dtype], EPSILON["float32"]) * units * scale
-        return Expected(name, dtype, peer, exact, (2 if exact is None else 1) * rounding + PEERS * apart)
-
-    def is_surely_right(self, found: object) -> bool:
-        """Whether an output is right, checked fast and without large temporary arrays.
-
-        False also if that is uncertain: at the very ends of the tolerance, and for some outputs.
-        """
-        if self._ends is None or not isinstance(found, np.ndarray) or found.shape != self.peer.shape:
-            return False
-        low, high = self._ends
-        if found.dtype != low.dtype or not found.flags.c_contiguous:
-            return False
-        flat = found.reshape(-1)
-        for start in range(0, flat.size, BLOCK):
-            some = slice(start, start + BLOCK)
-            if not ((flat[some] >= low[some]) & (flat[some] <= high[some])).all():
-                return False
-        return True
-
-    @cached_property
-    def _ends(self) -> tuple[Numbers, Numbers] | None:
-        """The least and largest tolerated value of each element; None if NumPy lacks the dtype. Empty for a NaN."""
-        if self.dtype not in ("float32", "float64"):
-            return None
-        held = np.dtype(self.dtype)
-        expected = self._expected().reshape(-1)
-        with np.errstate(invalid="ignore", over="ignore"):
-            reach = np.where(np.isfinite(expected), EPSILON[self.dtype] * np.abs(expected) + self.slack, 0.0)
-            low, high = (expected - reach).astype(held), (expected + reach).astype(held)
-            inner = np.nextafter(low, held.type(np.inf)), np.nextafter(high, held.type(-np.inf))
-        exact = ~np.isfinite(expected)
-        return np.where(exact, low, inner[0]), np.where(exact, high, inner[1])
-
-    def _expected(self) -> Numbers:
-        return self.peer if self.exact is None else np.where(np.isfinite(self.peer), self.exact, self.peer)
-
-    def difference(self, found: Numbers) -> str:
-        """What is wrong with an output; empty if it is right."""
-        if found.shape != self.peer.shape:
-            return f"{self.name} has shape {found.shape}, expected {self.peer.shape}"
-        wrong = self._wrong(found)
-        count = int(np.count_nonzero(wrong))
-        if not count:
-            return ""
-        first = tuple(int(number) for number in np.argwhere(wrong)[0])
-        expected = (self.peer if self.exact is None else self.exact)[first]
-        place = ", ".join(map(str, first))
-        digits = 17 if self.dtype == "float64" else 9
-        return (
-            f"{self.name}: {count} of {wrong.size} elements are wrong; the first, [{place}], is "
-            f"{found[first]:.{digits}g}, expected {expected:.{digits}g}"
-        )
-
-    def _wrong(self, found: Numbers) -> npt.NDArray[np.bool_]:
-        if self.dtype not in EPSILON:
-            return np.asarray(found != self.peer)
-        expected = self._expected()
-        with np.errstate(invalid="ignore", over="ignore"):
-            apart = np.abs(found - expected)
-            near = apart <= EPSILON[self.dtype] * np.abs(expected) + self.slack
-        same = (found == expected) | (np.isnan(found) & np.isnan(expected))
-        return np.asarray(~(same | (near & np.isfinite(expected))))
 
 
 MAX_KEPT_CANDIDATES = 32

@@ -147,7 +147,7 @@ def _outcome(result: TuningResult) -> str:
     if result.ranked_by == STATIC_BOUND:
         modelled += " by static bound"
     if result.best is None:
-        return "every plan failed"
+        return "every plan failed" if result.failures else "no plan was tried: the budget did not suffice to begin"
     if result.default is None:
         return f"{_seconds(result.best)}{modelled}; the default plan failed"
     if result.best.point == result.default.point:
