@@ -76,14 +76,12 @@ class Lowering:
 
     def jobs(self, architecture: str) -> tuple[CompileJob, ...]:
         """The compile jobs for an architecture, one for each launch."""
-        return tuple(
-            CompileJob(
-                print_ttir(launch.module),
-                architecture,
-                GpuOptions(self.plan.warps, self.plan.stages, launch.scratch_bytes),
-            )
-            for launch in self.lowered.launches
-        )
+        found = []
+        for launch in self.lowered.launches:
+            warps = min(self.plan.warps, launch.warps or self.plan.warps)
+            options = GpuOptions(warps, self.plan.stages, launch.scratch_bytes)
+            found.append(CompileJob(print_ttir(launch.module), architecture, options))
+        return tuple(found)
 
 
 def lower_for(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, StringAttr, TensorType, i64
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, StringAttr, TensorType, i64
 from xdsl.ir import Attribute, BlockArgument, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -302,7 +302,8 @@ class BufferOp(IRDLOperation):
 @irdl_op_definition
 class LaunchOp(IRDLOperation):
     """Run the body once for every program of a grid, in any order and at once; the block arguments are the
-    program's coordinates, i64, and the last of them varies fastest. Launches of a kernel run one after another."""
+    program's coordinates, i64, and the last of them varies fastest. Launches of a kernel run one after another.
+    The attribute `warps`: of a program at most, on GPUs; without it as many as the plan has."""
 
     name = "vk.launch"
 
@@ -312,8 +313,17 @@ class LaunchOp(IRDLOperation):
 
     traits = traits_def(NoTerminator())
 
-    def __init__(self, label: str, grid: Sequence[SSAValue], body: Region):
-        super().__init__(operands=[grid], properties={"label": StringAttr(label)}, regions=[body])
+    def __init__(self, label: str, grid: Sequence[SSAValue], body: Region, warps: int | None = None):
+        attributes = {} if warps is None else {"warps": IntegerAttr(warps, i64)}
+        super().__init__(
+            operands=[grid], properties={"label": StringAttr(label)}, attributes=attributes, regions=[body]
+        )
+
+    @property
+    def warps(self) -> int | None:
+        """Warps of a program at most, if there are not as many as the plan has."""
+        warps = self.attributes.get("warps")
+        return warps.value.data if isinstance(warps, IntegerAttr) else None
 
     def verify_(self) -> None:
         if not isinstance(self.parent_op(), MappedOp):

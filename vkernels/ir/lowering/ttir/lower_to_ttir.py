@@ -97,7 +97,9 @@ class _Launch:
         guard_loop_reductions(function)
         module = ModuleOp([function])
         module.verify()
-        return TtirLaunch(self.name, module, parameters, scratch_bytes, state.swap.top, self.is_persistent)
+        return TtirLaunch(
+            self.name, module, parameters, scratch_bytes, state.swap.top, self.is_persistent, self.launch.warps
+        )
 
     def _top_level(self) -> None:
         """The arithmetic on sizes, which every launch repeats, and the buffers."""

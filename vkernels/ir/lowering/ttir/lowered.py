@@ -157,6 +157,7 @@ class TtirLaunch:
     `scratch_bytes`: scratchpad a program. `swap_bytes`: of the swap space, what each resident program takes,
     `HostArguments.more_swap` aside.
     `is_persistent`: each program continues with others until all are done, so any number of them may be started.
+    `warps`: of a program at most, if not as many as the plan has.
     """
 
     name: str
@@ -165,6 +166,7 @@ class TtirLaunch:
     scratch_bytes: int
     swap_bytes: int
     is_persistent: bool
+    warps: int | None = None
 
 
 @dataclass(frozen=True)

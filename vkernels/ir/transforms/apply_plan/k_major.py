@@ -7,6 +7,7 @@ its end is 0. So rows begin at whole chunks, and no load of them needs a mask al
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, i64
 from xdsl.ir import Block, SSAValue
@@ -20,6 +21,9 @@ from .frames import LoopFrame
 from .launches import add_launch
 from .mapping_state import KMajorCopy, MappingState
 from .planned_kernel import PlannedKernel
+
+COPIED_BY_A_WARP = 512
+"""Elements that a warp copies at least: with fewer, a launch of many small programs mostly computes addresses."""
 
 
 def check_k_major(planned: PlannedKernel) -> None:
@@ -88,4 +92,4 @@ def _emit_launch(
     tile = tile_type(tensor.type.element, [names[place] for place in sides], [*sides.values()])
     loaded = frame.add(LoadOp(top.values[tensor], [index[place] for place in sorted(index)], tile, bounds=inside))
     block.add_op(StoreOp(loaded, copy.buffer, [index[place] for place in copy.order], bounds=bounds))
-    add_launch(state, f"copy {name}", grid, block)
+    add_launch(state, f"copy {name}", grid, block, warps=max(1, prod(sides.values()) // COPIED_BY_A_WARP))

@@ -48,9 +48,11 @@ def begin_launch(state: MappingState, frame: LoopFrame) -> None:
     _make_scratch(state, frame)
 
 
-def add_launch(state: MappingState, label: str, grid: Sequence[SSAValue], block: Block) -> None:
-    """Append a launch whose body is complete."""
-    launch = LaunchOp(label, grid, Region(block))
+def add_launch(
+    state: MappingState, label: str, grid: Sequence[SSAValue], block: Block, warps: int | None = None
+) -> None:
+    """Append a launch whose body is complete. `warps`: of its programs at most, if not as many as the plan's."""
+    launch = LaunchOp(label, grid, Region(block), warps)
     launch.location = state.kernel.location
     state.top.block.add_op(launch)
 
