@@ -24,7 +24,7 @@ from vkernels.autotune.measure import (
 from vkernels.autotune.measure import bench as benches
 from vkernels.autotune.measure import precompile as compiling_ahead
 from vkernels.autotune.measure.measuring_worker import MeasuringWorker
-from vkernels.autotune.measure.precompile import MAX_AT_ONCE, PrecompileWorkers
+from vkernels.autotune.measure.precompile import MAX_AT_ONCE, MAX_AT_ONCE_FOR_A_GPU, PrecompileWorkers
 from vkernels.autotune.plan_space import read
 from vkernels.autotune.slice_names import slice_limits, usable
 from vkernels.inspect.task import Task
@@ -83,6 +83,12 @@ def test_who_measures_finds_what_was_compiled_ahead(name: str, cache: Path, monk
         for candidate in candidates:
             assert isinstance(bench.measure(candidate), Measurement)
         assert entries(cache) == kept
+
+
+def test_for_a_gpu_candidates_are_compiled_together_from_the_beginning():
+    bench = Bench(SCALED, "nvidia:0")
+    assert bench.at_once == min(len(usable()), MAX_AT_ONCE_FOR_A_GPU)
+    bench.close()
 
 
 def test_what_is_wrong_with_a_candidate_shows_without_measuring_it(ahead: PrecompileWorkers):

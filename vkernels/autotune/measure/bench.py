@@ -28,7 +28,7 @@ from .measures import (
     outcome_from_json,
 )
 from .measuring_worker import Children, EndedError, MeasuringWorker
-from .precompile import MAX_AT_ONCE, PrecompileWorkers
+from .precompile import MAX_AT_ONCE, MAX_AT_ONCE_FOR_A_GPU, PrecompileWorkers
 
 MAX_STARTS = 3
 PRECOMPILE_AFTER_SECONDS = 2.0
@@ -97,9 +97,10 @@ class Bench(Measures, AbstractContextManager["Bench"]):
 
     @property
     def at_once(self) -> int:
-        """The number of cores, at most four, on a CPU after some compiling."""
-        much = self.place.device == CPU and self.spent.get("compiling", 0.0) > PRECOMPILE_AFTER_SECONDS
-        return min(len(usable()), MAX_AT_ONCE) if much else 1
+        """The number of cores, up to a limit: for a GPU from the beginning, for a CPU after some compiling."""
+        if self.place.device != CPU:
+            return min(len(usable()), MAX_AT_ONCE_FOR_A_GPU)
+        return min(len(usable()), MAX_AT_ONCE) if self.spent.get("compiling", 0.0) > PRECOMPILE_AFTER_SECONDS else 1
 
     def prepare(self, candidates: Sequence[Candidate], timeout: float = CANDIDATE_SECONDS) -> list[Failed | None]:
         """Compile candidates in parallel, one per core."""
@@ -108,8 +109,9 @@ class Bench(Measures, AbstractContextManager["Bench"]):
         if self._ahead is None:
             options = self.options
             self._ahead = PrecompileWorkers(
-                self.task, usable()[:MAX_AT_ONCE], len(self.place.cores), options.bounds, options.locks
-            )
+                self.task, usable()[: self.at_once], len(self.place.cores), options.bounds, options.locks,
+                self.place.device,
+            )  # fmt: skip
         try:
             return self._ahead.compile(candidates, timeout)
         except BaseException:  # after an interrupt they may still be compiling

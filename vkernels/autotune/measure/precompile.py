@@ -21,8 +21,9 @@ from .measures import Candidate, Failed, FailureReason, WorkerLimits, candidate_
 from .measuring_worker import EndedError, MeasuringWorker
 from .subject import classified, code_of
 
-MAX_AT_ONCE = 4
-"""Maximal number of candidates at once: the more a search proposes together, the less it knows of each."""
+MAX_AT_ONCE, MAX_AT_ONCE_FOR_A_GPU = 4, 8
+"""Maximal number of candidates at once: the more a search proposes together, the less it knows of each. Compiling for a
+GPU takes seconds, of which measuring takes hundredths."""
 
 
 class PrecompileWorkers:
@@ -32,13 +33,20 @@ class PrecompileWorkers:
     """
 
     def __init__(
-        self, task: Task, cores: Sequence[int], threads: int, bounds: WorkerLimits, locks: Path | None
+        self,
+        task: Task,
+        cores: Sequence[int],
+        threads: int,
+        bounds: WorkerLimits,
+        locks: Path | None,
+        device: str = CPU,
     ) -> None:
-        """`threads`: of the calls that the code is for; `locks`: the folder of the cores' locks."""
+        """`threads`: of the calls on a CPU that the code is for; `locks`: the folder of the cores' locks; `device`: of
+        the calls, by torch's name."""
         self._cores, self._bounds = tuple(cores), bounds
         self._start = {
             "do": "start compiling", "task": task.to_request(), "threads": threads, "patience": bounds.lock_seconds,
-            "locks": None if locks is None else str(locks),
+            "locks": None if locks is None else str(locks), "device": device,
         }  # fmt: skip
         self._children: list[MeasuringWorker | None] = [None] * len(self._cores)
         self._closed = False
@@ -97,7 +105,7 @@ class PrecompileWorkers:
 
 @dataclass(frozen=True)
 class PrecompileTask:
-    """In a worker: compiles candidates of a task for this machine's CPU and leaves the code on disk.
+    """In a worker: compiles candidates of a task for a device of this machine and leaves the code on disk.
 
     `numbers`: the scalars of its calls; `tell`: sends notes of what comes next.
     """
@@ -108,18 +116,20 @@ class PrecompileTask:
     locks: Path | None
     patience: float
     tell: Callable[[str], None]
+    device: str = CPU
 
     @staticmethod
     def start(
         request: dict[str, Any], cores: Sequence[int], answer: Callable[[dict[str, Any]], None]
     ) -> PrecompileTask:
-        """For calls on the requested number of threads. Raises what is wrong with the task."""
+        """For calls on the requested device and number of threads. Raises what is wrong with the task."""
         set_threads(request["threads"])
         folder = None if request["locks"] is None else Path(request["locks"])
         task = task_from_json(request["task"])
         return PrecompileTask(
-            task, scalars(task), tuple(cores), folder, request["patience"], lambda what: answer({"note": what, "of": 0})
-        )
+            task, scalars(task), tuple(cores), folder, request["patience"],
+            lambda what: answer({"note": what, "of": 0}), request["device"],
+        )  # fmt: skip
 
     def compile(self, candidate: Candidate) -> Failed | None:
         """Compile a candidate; return its failure, if any."""
@@ -127,6 +137,6 @@ class PrecompileTask:
         with locked_one(names, self.patience, self.locks, lambda: self.tell("waiting")):
             self.tell("compiling")
             with classified(FailureReason.COMPILE_ERROR) as report:
-                code_of(self.task, candidate, self.numbers, present_target(CPU))
+                code_of(self.task, candidate, self.numbers, present_target(self.device))
                 return None
         return report.failure
