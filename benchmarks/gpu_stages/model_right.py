@@ -7,7 +7,7 @@ from typing import Any
 
 from vkernels.autotune.measure.subject import WrongAnswerError
 from vkernels.ir.errors import Error, OutOfMemoryError, PlanError
-from vkernels.ir.planning.resources import OutOfResources
+from vkernels.ir.planning.resources import OutOfResources, RefusedCodeError
 
 from .case import Case, WrongResultError
 from .gpu import Gpu
@@ -41,6 +41,8 @@ def right(subject: Subject, drawn: Mapping[str, Any], gpu: Gpu) -> dict[str, Any
         task.check(call)
     except WrongAnswerError as error:
         raise WrongResultError(str(error)) from error
+    except RefusedCodeError:
+        raise  # a mistake of ours or of Triton's
     except (OutOfResources, OutOfMemoryError, PlanError) as error:
         return {**found, "fits": str(error)[:300]}
     try:

@@ -23,7 +23,7 @@ from vkernels.ir.errors import Error, PlanError, SetupError
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
 from vkernels.ir.planning.one_plan import batch_of, model_plan
-from vkernels.ir.planning.resources import BinaryResources, OutOfResources, spill
+from vkernels.ir.planning.resources import BinaryResources, OutOfResources, RefusedCodeError, spill
 from vkernels.ir.planning.space import PlanSearchSpace as Choices
 
 from .arguments import scalars
@@ -114,6 +114,8 @@ class ModelledBench(Measures):
             times = _times(choices, candidate.plan, taken)
             bound = None if code is None or isinstance(code, CompiledCpu) else self._bound(code, times)
             seconds = float(times.seconds) if bound is None else bound
+        except RefusedCodeError as error:
+            return Failed(FailureReason.COMPILE_ERROR, str(error))
         except OutOfResources as error:
             return Failed(FailureReason.DOES_NOT_FIT, str(error))
         except PlanError as error:

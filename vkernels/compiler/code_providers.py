@@ -65,7 +65,7 @@ class FixedPlanProvider(Generic[Bound]):
 
     def get(self) -> Bound:
         try:
-            return self._bind(self._compilation.code(self._plan), self._plan, stated_rung(self._plan))
+            return self._bind(self._compilation.author_code(self._plan), self._plan, stated_rung(self._plan))
         except OutOfResources as error:
             raise author_plan_error(self._compilation.request.kernel.name, error) from error
 
@@ -234,7 +234,7 @@ class TieredProvider(Generic[Bound]):
         for plan, rung in self._compilation.plans.plain():
             try:
                 with shortages(), pause_compiles():
-                    bound = self._bind(self._compilation.code(plan), plan, rung)
+                    bound = self._bind(self._compilation.code_or_shortage(plan), plan, rung)
             except OutOfResources as error:
                 last = error
                 continue

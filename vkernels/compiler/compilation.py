@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Future
@@ -13,14 +14,14 @@ from vkernels.ir.errors import PlanError
 from vkernels.ir.facts import Facts
 from vkernels.ir.plan import Plan
 from vkernels.ir.plan_json import frozen
-from vkernels.ir.planning.resources import OutOfResources
+from vkernels.ir.planning.resources import OutOfResources, RefusedCodeError
 from vkernels.ir.tensor_formats import TensorFormats
 from vkernels.targets.host_cpu import cpu_limits
 
 from .arguments import Arguments, Same
 from .artifact_cache import ArtifactCache
 from .kernel_variants import KernelIR, KernelVariants
-from .plan_fallback import SpillError, author_plan_error, shortages
+from .plan_fallback import SpillError, author_plan_error, refusals, shortages
 from .plans import Plans, stated_rung
 from .protocols import Constant, Signature
 from .request import CompileRequest, CompileTarget, Executable
@@ -28,6 +29,8 @@ from .size_classes import EXACT, ClassPlanning, SizeClass, with_sizes
 from .size_history import SizeHistory
 from .specialise import specialised
 from .tuned_constants import tuned_constants
+
+_log = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from vkernels.ir.disk_cache import DiskCache
@@ -180,7 +183,7 @@ class Compilation:
                 fallback, code = judge_plans(self, fallback.chosen) or (fallback, code)
             return Executable(fallback.chosen.plan, fallback.chosen.rung, code)
         try:
-            code = self.code(own)
+            code = self.author_code(own)
             code.refuse_unless_fits(self.plans.allowed)
             return Executable(own, stated_rung(own), code)
         except SpillError as error:  # an author's plan may spill
@@ -190,10 +193,30 @@ class Compilation:
 
     def fitting_code(self, plan: Plan) -> Code:
         """The code of a plan. Raises `OutOfResources` where there is none, or it does not fit."""
-        with shortages(lasting=self.request.is_deterministic):
-            code = self.code(plan)
+        code = self.code_or_shortage(plan)
         code.refuse_unless_fits(self.plans.allowed)
         return code
+
+    def code_or_shortage(self, plan: Plan) -> Code:
+        """The code of a plan, whether it fits or not. Raises `OutOfResources` where a compiler gives none; a refusal is
+        logged, once for each kernel and slice."""
+        try:
+            with shortages(lasting=self.request.is_deterministic):
+                return self.code(plan)
+        except RefusedCodeError as error:
+            kernel, slice = self.request.kernel.name, self.request.target.slice
+            self.session.log_once.warning(
+                _log, ("refused", kernel, slice),
+                "%s on %s: a compiler refuses the code of a plan, so another is tried. This is a mistake of vkernels "
+                "or of the compiler: please report it. The plan %s\nThe plan: %s",
+                kernel, slice, error.shortage.reason, frozen(plan).decode(),
+            )  # fmt: skip
+            raise
+
+    def author_code(self, plan: Plan) -> Code:
+        """The code of the author's plan. Raises `RefusedCodeError` where a compiler refuses it."""
+        with refusals():
+            return self.code(plan)
 
     def code(self, plan: Plan) -> Code:
         """The code of a plan, whether it fits or not. Raises `PlanError` where the kernel cannot have the plan."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from vkernels.ir.errors import PlanError
 from vkernels.ir.plan import Plan
-from vkernels.ir.planning.resources import OutOfResources, Resource, Shortage
+from vkernels.ir.planning.resources import OutOfResources, RefusedCodeError, Resource, Shortage
 from vkernels.ir.system_resources import scarcity_of
 
 from .background import checkpoint
@@ -54,8 +54,9 @@ class SpillError(OutOfResources):
 
 
 def author_plan_error(kernel: str, error: OutOfResources) -> OutOfResources:
-    """The error for code of the author's own plan that does not fit: nothing replaces that plan."""
-    return OutOfResources(error.shortage, f"{kernel}: the plan that its author gives")
+    """The error for an author's own plan whose code does not fit, or is refused: nothing replaces that plan."""
+    kind = RefusedCodeError if isinstance(error, RefusedCodeError) else OutOfResources
+    return kind(error.shortage, f"{kernel}: the plan that its author gives")
 
 
 class PlanFallback(Generic[Code]):
@@ -157,6 +158,15 @@ def next_plan(plans: Iterator[Chosen], failed: Chosen, shortage: Shortage, tries
 
 
 @contextmanager
+def refusals() -> Iterator[None]:
+    """Raise `RefusedCodeError`, with the compiler's reasons, where a compiler refuses code that we made."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise RefusedCodeError(_no_code(error).shortage) from error
+
+
+@contextmanager
 def shortages(lasting: bool = False) -> Iterator[None]:
     """Raise `OutOfResources` in place of the errors that mean that a compiler gives no code for a plan: it refuses,
     dies, or takes too long or too much memory. An author's mistakes go through.
@@ -165,7 +175,8 @@ def shortages(lasting: bool = False) -> Iterator[None]:
     files, disk or threads, of which no plan takes less.
     """
     try:
-        yield
+        with refusals():
+            yield
     except OutOfResources:
         raise
     except (NoBinaryError, MemoryError) as error:
@@ -174,7 +185,7 @@ def shortages(lasting: bool = False) -> Iterator[None]:
         raise NoBinaryError(f"{error or 'too little memory to compile'}: {NO_OTHER_PLAN}") from error
     except OSError as error:
         raise scarcity_of(error, "compiling") or error from None
-    except (PlanError, RuntimeError) as error:
+    except PlanError as error:
         raise _no_code(error) from error
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from vkernels.autotune.measure.measures import Candidate, Effort
-from vkernels.autotune.measure.subject import MeasuredTask, WrongAnswerError
+from vkernels.autotune.measure.measures import Candidate, Effort, FailureReason
+from vkernels.autotune.measure.subject import MeasuredTask, WrongAnswerError, classified
 from vkernels.inspect.task import Task
 from vkernels.ir.plan import Plan
 
@@ -43,6 +45,20 @@ def test_right_calls_pass_on_every_copy_and_what_was_there_before_is_no_answer(s
         subject.check(call, number)
     with pytest.raises(WrongAnswerError, match="1000 of 1000"):
         subject.check(lambda: None)  # outputs held the right answer, and were poisoned
+
+
+def test_a_candidate_that_its_compiler_refuses_is_a_failure_and_the_next_is_compiled(
+    subject: MeasuredTask, monkeypatch: pytest.MonkeyPatch
+):
+    def refuse(*arguments: object) -> None:
+        raise RuntimeError("no such layout")
+
+    with monkeypatch.context() as patched, classified(FailureReason.CRASH) as report:
+        patched.setattr("vkernels.compiler.compile_cpu.compile_kernel", refuse)
+        subject.compiled(Candidate(replace(PLAN, tiles={"i": 32})))
+    assert report.failure.reason is FailureReason.COMPILE_ERROR
+    assert report.failure.text.endswith("the plan that its author gives has no code: no such layout")
+    assert subject.compiled(Candidate(replace(PLAN, tiles={"i": 128})))
 
 
 def test_a_call_that_writes_to_an_input_is_wrong_though_its_outputs_are_right():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -48,6 +49,15 @@ def test_the_next_plan_is_that_of_calls(name, target, tried):
     assert (found.rung == "bottom") == (expected.rung == "bottom")
 
 
+@dataclass(frozen=True)
+class Found:
+    """What a plan's binaries came to, in place of an explanation."""
+
+    number: int
+    fits: bool
+    rejected: tuple[str, ...] = ()
+
+
 def steps(*plans: tuple[str, str, str]) -> list[SimpleNamespace]:
     """Plans one after another: rung, what its binaries do (`fits`, `spills`, `short`), who made it."""
     return [SimpleNamespace(rung=rung, does=does, origin=origin) for rung, does, origin in plans]
@@ -81,11 +91,12 @@ def test_what_binaries_take_too_much_of_leads_down(monkeypatch, plans, shown):
     def compiled(case: Any, target: Any, findings: Any, tools: Any) -> Any:
         plan = plans[len(findings.tried)]
         shortage = None if plan.does == "fits" else Shortage(Resource.REGISTERS, 0, 0, plan.does)
-        return SimpleNamespace(number=len(findings.tried), fits=plan.does != "short"), shortage
+        return Found(len(findings.tried), plan.does != "short"), shortage
 
     monkeypatch.setattr(module, "_found", found)
     monkeypatch.setattr(module, "_compiled", compiled)
     monkeypatch.setattr(module, "refuse_unless_compiles", lambda architecture, triton: None)
     target = SimpleNamespace(vendor="nvidia", architecture="sm_90")
-    assert module._without_judging(None, target, SimpleNamespace(triton="3.6.0"), "").number == shown
+    last = module._without_judging(None, target, SimpleNamespace(triton="3.6.0"), "")
+    assert (last.number, last.rejected) == (shown, tuple(plan.does for plan in plans[:shown]))
     assert asked == [("registers",) * number for number in range(len(asked))]

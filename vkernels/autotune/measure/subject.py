@@ -19,7 +19,7 @@ from vkernels.ir.errors import ArgumentError, Error, OutOfMemoryError, PlanError
 from vkernels.ir.plan import Plan
 from vkernels.ir.planning.choose_plan import choose_plan
 from vkernels.ir.planning.default_plan import default_plan
-from vkernels.ir.planning.resources import OutOfResources
+from vkernels.ir.planning.resources import OutOfResources, RefusedCodeError
 from vkernels.language.kernel import Kernel
 from vkernels.runtime.bind_arguments import bind
 from vkernels.runtime.present_target import present_target
@@ -206,6 +206,8 @@ def classified(otherwise: FailureReason) -> Iterator[FailureReport]:
         yield report
     except WrongAnswerError as error:
         report.failure = Failed(FailureReason.WRONG_ANSWER, str(error))
+    except RefusedCodeError as error:
+        report.failure = Failed(FailureReason.COMPILE_ERROR, str(error)[:2000])
     except (OutOfResources, OutOfMemoryError, MemoryError) as error:
         report.failure = Failed(FailureReason.DOES_NOT_FIT, str(error) or "there is not enough memory")
     except (PlanError, ArgumentError) as error:

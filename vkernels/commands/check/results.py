@@ -14,6 +14,7 @@ from vkernels.compiler.binaries.launch_loops import loops_as_json
 from vkernels.compiler.plan_fallback import BOTTOM
 from vkernels.inspect.check.cells import Cell, CellLaunch, PlanSummary
 from vkernels.inspect.check.check import Checked
+from vkernels.ir.planning.resources import Resource
 from vkernels.ir.slow_plan import SlowPlan
 
 from ..formatting import format_seconds
@@ -61,6 +62,7 @@ def plan_as_json(planned: PlanSummary | None) -> dict[str, Any]:
     return {
         "plan": planned.plan or None, "plan_origin": planned.origin or None,
         "plans_tried": len(planned.tried) + 1 if planned.origin else None,
+        "plans_without_code": planned.tried.count(Resource.CODE) if planned.origin else None,
         "plans_judged": planned.judged if planned.origin else None,
         "homes": dict(planned.homes) if planned.origin else None, "rung": planned.rung,
         "modelled_seconds": planned.modelled_seconds, "bottleneck": planned.bottleneck,
@@ -102,9 +104,9 @@ LEGEND = (
     "Registers: per thread. Shared: bytes per program. Spilled: bytes per thread. Blocks: programs that one "
     "multiprocessor holds at once (on RDNA a work-group processor), and the resource that limits them. Seconds: "
     "compile time, shared by devices of one architecture and plan. Rung: where the plan stands on its fallback ladder, "
-    "how many plans were tried if more than one, and of how many compiled plans it is the best by its loops. Modelled: "
-    "predicted milliseconds of a call. Bottleneck: its longest part. Slow: modelled to take more than 20 times what "
-    "the device could do."
+    "how many plans were tried if more than one, for how many of them the compiler gave no code, and of how many "
+    "compiled plans it is the best by its loops. Modelled: predicted milliseconds of a call. Bottleneck: its longest "
+    "part. Slow: modelled to take more than 20 times what the device could do."
 )
 
 _VERDICTS = {True: "yes", False: "no", None: "?"}
@@ -205,7 +207,9 @@ def _plan(cell: Cell) -> tuple[str, str, str]:
     plan = cell.planned
     if plan is None:
         return "", "", ""
-    tries = f" ({len(plan.tried) + 1} plans)" if plan.tried else ""
+    without = plan.tried.count(Resource.CODE)
+    uncompiled = f", {without} without code" if without else ""
+    tries = f" ({len(plan.tried) + 1} plans{uncompiled})" if plan.tried else ""
     tries += f" (best of {plan.judged})" if plan.judged else ""
     modelled = "" if plan.modelled_seconds is None else f"{1e3 * plan.modelled_seconds:.3g}"
     return f"{plan.rung or ''}{tries}", modelled, plan.bottleneck or ""

@@ -49,7 +49,7 @@ def as_json(found: Explanation, triton: str) -> dict[str, Any]:
         "bottleneck": modelled.bottleneck if modelled is not None else None,
         "modelled": asdict(modelled) if modelled is not None else None,
         "rung": findings.rung or None,
-        "proposal": asdict(proposal) if proposal is not None else None,
+        "proposal": asdict(proposal) if proposal is not None else None, "rejected": [*found.rejected],
         "launches": [launch_as_json(launch) for launch in found.launches],
         "native": asdict(findings.native) if findings.native is not None else None,
         "stages": list(found.stages),
@@ -211,6 +211,10 @@ def _tried(console: Console, found: Explanation) -> None:
             console.print(f"and {left} more, in the JSON.")
     elif proposal is not None:
         console.print("The planner rejected no plan: its first choice fits.")
+    if found.rejected:
+        console.print("Plans that are modelled to be better were compiled and rejected, the best first:")
+        for reason in found.rejected:
+            console.print(f"- {printable(reason)}", soft_wrap=True)
 
 
 def _binary(console: Console, found: Explanation) -> None:

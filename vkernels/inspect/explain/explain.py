@@ -38,7 +38,8 @@ class Explanation:
     """All that is known of a kernel on a target.
 
     `launches`: of the binaries, none on a CPU. `stages`: texts by name, including those of the binaries. `unknown`: why
-    the resources of the binary are unknown.
+    the resources of the binary are unknown. `rejected`: why the binaries of plans that are modelled to be better are
+    not used, the best plan's first.
     """
 
     case: KernelCase
@@ -47,6 +48,7 @@ class Explanation:
     launches: tuple[CellLaunch, ...] = ()
     stages: Mapping[str, str] = field(default_factory=dict, repr=False)
     unknown: str = ""
+    rejected: tuple[str, ...] = ()
 
     @property
     def is_cpu(self) -> bool:
@@ -91,13 +93,14 @@ def explain(case: KernelCase, target: Target, tools: CheckTools, only_stage: str
     findings = replace(_found(case, target, tools, only_stage, plan=planned.plan), judged=len(plans))
     if only_stage in findings.stages:
         return Explanation(case, target, findings, stages=findings.stages)
-    return _compiled(case, target, findings, tools)[0]
+    return replace(_compiled(case, target, findings, tools)[0], rejected=found.rejected)
 
 
 def _without_judging(case: KernelCase, target: Target, tools: CheckTools, only_stage: str) -> Explanation:
     """The kernel by the plan that fits of those that are tried in the order of the model."""
     spilling: Explanation | None = None
     tried: tuple[str, ...] = ()
+    rejected: tuple[str, ...] = ()
     while True:
         findings = _found(case, target, tools, only_stage, tried)
         if target.vendor == "cpu" or findings.refused or only_stage in findings.stages:
@@ -109,12 +112,13 @@ def _without_judging(case: KernelCase, target: Target, tools: CheckTools, only_s
         except SetupError as error:
             return Explanation(case, target, findings, stages=findings.stages, unknown=str(error))
         found, shortage = _compiled(case, target, findings, tools)
+        found = replace(found, rejected=rejected)
         if shortage is None or findings.origin == "author" or findings.rung == BOTTOM:
             return found
         if found.fits and findings.is_kept:
             return found
         spilling = spilling or (found if found.fits else None)
-        tried = (*findings.tried, shortage.lack.value)
+        tried, rejected = (*findings.tried, shortage.lack.value), (*rejected, shortage.reason)
 
 
 def _found(

@@ -47,6 +47,11 @@ class OutOfResources(PlanError):
         super().__init__(f"{what} {shortage.reason}" if what else shortage.reason, shortage.place)
 
 
+class RefusedCodeError(OutOfResources):
+    """A compiler refuses a plan's code: a mistake of vkernels or of the compiler, or a limitation that the model does
+    not know."""
+
+
 @dataclass(frozen=True)
 class BinaryResources:
     """What one launch takes, as its binary's tables say. `stack`: bytes a thread, where spilled registers go;

@@ -1,0 +1,40 @@
+"""Functions of Python in native code: built-in functions with positional arguments, which cost less than `ctypes`."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+METH_FASTCALL = 0x80
+
+
+class _Method(ctypes.Structure):
+    """`PyMethodDef` of Python's C interface."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p),
+    )  # fmt: skip
+
+
+class NativeFunction:
+    """A C function `(PyObject *self, PyObject *const *arguments, Py_ssize_t count)` at an address.
+
+    It must outlive the functions of Python that `bound` makes, as must the memory that their `self` points to.
+    """
+
+    def __init__(self, name: bytes, address: int):
+        self._method = _Method(name, address, METH_FASTCALL, None)
+        self._new: Any = ctypes.pythonapi["PyCFunction_NewEx"]  # not the shared one, whose types others may set
+        self._new.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+        self._new.restype = ctypes.py_object
+
+    def bound(self, address: int) -> Callable[..., Any]:
+        """A function of Python whose `self` is an integer: the address of what the native code reads."""
+        function: Callable[..., Any] = self._new(ctypes.addressof(self._method), address, None)
+        return function
+
+
+def address_in_python(name: str) -> int:
+    """The address of a function or object of Python's C interface."""
+    return ctypes.addressof(ctypes.c_byte.in_dll(ctypes.pythonapi, name))
