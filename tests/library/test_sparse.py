@@ -41,7 +41,7 @@ def reference(
     y: torch.Tensor, column: torch.Tensor, weight: torch.Tensor, bias: float | torch.Tensor, cap: float = 32
 ) -> torch.Tensor:
     """`bias`: one for all, or layers × neurons."""
-    values, bias = y.double(), torch.as_tensor(bias, dtype=torch.float64).expand(weight.shape[:2])
+    values, bias = y.double(), torch.as_tensor(bias, dtype=torch.float64, device=y.device).expand(weight.shape[:2])
     for layer in range(column.shape[0]):
         total = torch.einsum("nki,nk->ni", values[column[layer].long()], weight[layer].double())
         values = (total + bias[layer][:, None]).clamp(0, cap)
