@@ -6,8 +6,9 @@
 The *high* task calls a kernel, sleeps for a while (`gap`), and calls it again; the *low* one calls its kernel in a
 loop, in a thread of its own. In turns: the high task alone; beside the low one as the system shares (`default`); with
 the low task's thread under `SCHED_IDLE` (`idle class`); and with `vk.priority("high")` and `vk.priority("low")`
-(`ours`). Of the high task's calls p50 and p99 over those of the same turn alone; the low task's calls a second over
-those by default. Medians of the rounds, with their quartiles.
+(`ours`). Of the high task's calls p50 and p99 over those of the same turn alone; p99 of its answers, which count from
+the end of the sleep that was asked for; the low task's calls a second over those by default. Medians of the rounds,
+with their quartiles.
 """
 
 from __future__ import annotations
@@ -66,10 +67,11 @@ LOW = {
 
 @dataclass(frozen=True)
 class Turn:
-    """Seconds of the high task's calls, and calls a second of the low one."""
+    """Seconds of the high task's calls and answers, and calls a second of the low one."""
 
     p50: float
     p99: float
+    answer: float
     rate: float
 
 
@@ -88,29 +90,35 @@ def turn(high: Callable[[], object], low: Callable[[], object], setting: str, se
     if setting != "alone":
         thread.start()
         time.sleep(0.02)
-    begin, before, took = time.perf_counter(), done[0], list[float]()
+    begin, before, took, answers = time.perf_counter(), done[0], list[float](), list[float]()
+    due = begin
     with vk.priority("high") if setting == "ours" else nullcontext():
         while time.perf_counter() - begin < seconds:
             start = time.perf_counter()
             high()
-            took.append(time.perf_counter() - start)
+            end = time.perf_counter()
+            took.append(end - start)
+            answers.append(end - due)
+            due = time.perf_counter() + gap
             time.sleep(gap)
     rate = (done[0] - before) / (time.perf_counter() - begin)
     is_over.set()
     if setting != "alone":
         thread.join()
-    return Turn(float(np.quantile(took, 0.5)), float(np.quantile(took, 0.99)), rate)
+    p50, p99 = np.quantile(took, [0.5, 0.99])
+    return Turn(float(p50), float(p99), float(np.quantile(answers, 0.99)), rate)
 
 
 @dataclass(frozen=True)
 class Row:
-    """Of one pair and setting: p50 and p99 over alone, the low task's rate over that by default."""
+    """Of one pair and setting: p50, p99 and answers' p99 over alone, the low task's rate over that by default."""
 
     high: str
     low: str
     setting: str
     p50: Quartiles
     p99: Quartiles
+    answer: Quartiles
     rate: Quartiles
 
 
@@ -129,6 +137,7 @@ def measured(seconds: float, rounds: int, gap: float, only: str) -> Iterator[Row
                     high_name, low_name, setting,
                     Quartiles.of([each[setting].p50 / each["alone"].p50 for each in turns]),
                     Quartiles.of([each[setting].p99 / each["alone"].p99 for each in turns]),
+                    Quartiles.of([each[setting].answer / each["alone"].answer for each in turns]),
                     Quartiles.of([each[setting].rate / each["default"].rate for each in turns]),
                 )  # fmt: skip
 
@@ -150,14 +159,15 @@ def main(
     vk.set_threads(cores)
     torch.set_num_threads(cores)
     lines = [
-        "| high | low | setting | high p50 / alone | high p99 / alone | low / default |",
-        "|---|---|---|---|---|---|",
+        "| high | low | setting | high p50 / alone | high p99 / alone | answers' p99 / alone | low / default |",
+        "|---|---|---|---|---|---|---|",
     ]
     console.print(*lines, sep="\n")
     rows = []
     for row in measured(seconds, rounds, gap, only):
         rows.append(row)
-        line = f"| {row.high} | {row.low} | {row.setting} | {shown(row.p50)} | {shown(row.p99)} | {shown(row.rate)} |"
+        figures = " | ".join(map(shown, (row.p50, row.p99, row.answer, row.rate)))
+        line = f"| {row.high} | {row.low} | {row.setting} | {figures} |"
         lines.append(line)
         console.print(line)
     if json_file is not None:

@@ -22,9 +22,9 @@ from vkernels.ir.errors import SetupError
 from vkernels.targets.host_cpu import SHARE_SECONDS, WAKE_SECONDS
 
 from .memory_blocks import Block
+from .pool_board_ir import BELL_ENDS, BOARD_WORDS, HAS_BELL, HIGH, LOW, NORMAL
 from .pool_call_ir import CODE_WORDS, IMPORTED
 from .pool_ir import POOL_WORDS, pool_ir
-from .pool_priority_ir import HIGH, LOW, NORMAL
 from .pool_wait_ir import FUTEX
 from .work_descriptor import WorkDescriptor
 
@@ -50,7 +50,7 @@ class Waiting:
 class Pool:
     """Native threads; `run` may be called from any thread. The process has one, in `vkernels.runtime.threads`.
 
-    `priority`: of its helpers' work, as `pool_priority_ir` counts them. One of normal priority can be given others for
+    `priority`: of its helpers' work, as `pool_board_ir` counts them. One of normal priority can be given others for
     calls of high and low priority, with helpers of their own: see `separate`.
     """
 
@@ -65,6 +65,7 @@ class Pool:
             self._words[at] = round(1e9 * seconds)
         self._words[27], self._words[121] = os.getpid(), priority
         self._others: dict[int, Pool] = {}
+        self._bell: ctypes.c_void_p | None = None
         self._code = _native_code()
         self._helpers: list[ctypes.c_void_p] = []
         self._lock = threading.Lock()
@@ -85,7 +86,7 @@ class Pool:
             return
         with self._lock:
             while len(self._helpers) < threads - 1:
-                self._helpers.append(self._start())
+                self._helpers.append(_start(self._code.helper, self._address))
         for other in self._others.values():
             if other.helpers:
                 other.reserve(max(threads, other.helpers + 1))
@@ -100,8 +101,14 @@ class Pool:
         self._others = {HIGH: first, LOW: last}
 
     def reserve_for(self, priority: int, threads: int) -> None:
-        """Start helpers for calls of this priority; those of low priority have one for their caller too."""
+        """Start helpers for calls of this priority; those of low priority have one for their caller too, and a bell."""
         self._others[priority].reserve(threads + (priority == LOW))
+        with self._lock:
+            if priority == LOW and self._bell is None:
+                board = (ctypes.c_int64 * BOARD_WORDS).from_address(self._words[120])
+                board[BELL_ENDS] = 0
+                self._bell = _start(self._code.bell, self._words[120])
+                board[HAS_BELL] = 1
 
     def run(self, call: WorkDescriptor) -> None:
         """Run a call until it is complete. Other Python threads run meanwhile."""
@@ -130,25 +137,15 @@ class Pool:
         for other in self._others.values():
             other.stop()
         with self._lock:
+            if self._bell is not None:
+                self._code.stop_bell(self._words[120])
+                self._code.join(self._bell, None)
+                self._bell = None
             self._code.stop(self._address)
             for thread in self._helpers:
                 self._code.join(thread, None)
             self._helpers.clear()
             self._words[36] = self._words[8] = 0  # their ids mean nothing now
-
-    def _start(self) -> ctypes.c_void_p:
-        """Start a helper with every signal blocked: signals are for Python's own threads."""
-        thread = ctypes.c_void_p()
-        blocked = signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
-        try:
-            status = self._code.create(ctypes.byref(thread), None, self._code.helper, self._address)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-        if status != 0:
-            raise SetupError(
-                f"cannot start a thread (error {status}); vkernels.runtime.set_threads takes a lower number"
-            )
-        return thread
 
 
 class _Method(ctypes.Structure):
@@ -179,7 +176,7 @@ class _Code:
             library.import_symbol(name, ctypes.cast(getattr(process, name), ctypes.c_void_p).value)
         for name in IMPORTED:
             library.import_symbol(name, ctypes.addressof(ctypes.c_byte.in_dll(ctypes.pythonapi, name)))
-        for name in ("vk_run", "vk_call", "vk_helper", "vk_stop", "this_thread"):
+        for name in ("vk_run", "vk_call", "vk_helper", "vk_stop", "vk_bell", "vk_stop_bell", "this_thread"):
             library.export_symbol(name)
         self.library = library.link(self.jit, "vk_pool")
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
@@ -187,7 +184,8 @@ class _Code:
         self.run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(self.library["vk_run"])
         self.stop = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.library["vk_stop"])
         self.this_thread = ctypes.CFUNCTYPE(ctypes.c_int64)(self.library["this_thread"])
-        self.helper = self.library["vk_helper"]
+        self.stop_bell = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.library["vk_stop_bell"])
+        self.helper, self.bell = self.library["vk_helper"], self.library["vk_bell"]
         self._method = _Method(b"run", self.library["vk_call"], METH_FASTCALL, None)
         self._new_function = ctypes.pythonapi["PyCFunction_NewEx"]  # not the shared one, whose types others may set
         self._new_function.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
@@ -205,6 +203,19 @@ class _Code:
 @cache
 def _native_code() -> _Code:
     return _Code()
+
+
+def _start(function: int, argument: int) -> ctypes.c_void_p:
+    """Start a native thread with every signal blocked: signals are for Python's own threads."""
+    thread = ctypes.c_void_p()
+    blocked = signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
+    try:
+        status = _native_code().create(ctypes.byref(thread), None, function, argument)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+    if status != 0:
+        raise SetupError(f"cannot start a thread (error {status}); vkernels.runtime.set_threads takes a lower number")
+    return thread
 
 
 def this_thread() -> int:

@@ -40,9 +40,11 @@ sequentially consistent, and a sleeper hands the kernel the value that it saw, s
 
 from __future__ import annotations
 
+from .pool_board_ir import BOARD, LOW
 from .pool_call_ir import CALL
 from .pool_cores_ir import AFFINITY, KEEP_OFF, POLICY
-from .pool_priority_ir import LOW, PRIORITY
+from .pool_gate_ir import GATE
+from .pool_priority_ir import PRIORITY
 from .pool_wait_ir import FUTEX, PAUSE, WAIT, YIELD
 from .pool_work_ir import WORK
 
@@ -55,9 +57,11 @@ PART_WORDS = 8
 
 def pool_ir(machine: str) -> str:
     """The LLVM IR of the pool for a machine that `FUTEX` names; exports `vk_run`, `vk_call`, `vk_helper`,
-    `vk_stop` and `this_thread`."""
+    `vk_stop`, `vk_bell`, `vk_stop_bell` and `this_thread`."""
     declaration, call = PAUSE[machine]
-    text = (_DECLARED + WAIT + KEEP_OFF + WORK + PRIORITY + _THREADS + CALL).replace("PAUSE_DECLARATION", declaration)
+    text = (_DECLARED + WAIT + KEEP_OFF + WORK + BOARD + GATE + PRIORITY + _THREADS + CALL).replace(
+        "PAUSE_DECLARATION", declaration
+    )
     text = text.replace("PAUSE", call)
     names = "GETAFFINITY", "SETAFFINITY", "GETTID", "GETPOLICY", "SETPOLICY"
     calls = zip(names, (*AFFINITY[machine], *POLICY[machine]), strict=True)
@@ -166,9 +170,8 @@ entry:
   %none = icmp eq ptr %board, null
   br i1 %none, label %plain, label %ask
 ask:
-  %users = load atomic i64, ptr %board acquire, align 8
-  %nobody = icmp eq i64 %users, 0
-  br i1 %nobody, label %plain, label %by_priority
+  %gives_way = call i1 @gives_way(ptr %board, ptr %call)
+  br i1 %gives_way, label %by_priority, label %plain
 by_priority:
   call void @run_by_priority(ptr %pool, ptr %board, ptr %call)
   ret void
@@ -347,7 +350,7 @@ help:
   %callers_at = getelementptr i64, ptr %call, i64 5
   %of_caller = load ptr, ptr %callers_at
   %workspace = select i1 %stands_in, ptr %of_caller, ptr %of_helper
-  %gate = call ptr @gate_for(ptr %pool, i64 %thread, ptr %gate_at)
+  %gate = call ptr @gate_for(ptr %pool, ptr %call, i64 %thread, ptr %gate_at)
   call void @work(ptr %pool, ptr %call, ptr %workspace, i64 %thread, ptr %gate)
   br i1 %is_low, label %note, label %leave
 note:

@@ -83,6 +83,11 @@ class WorkDescriptor:
             self._words[CALL_WORDS + self._stride * number + 2] = max(launch.grain, -(-launch.programs // units))
 
     @property
+    def nanoseconds(self) -> int:
+        """How long the call takes on one thread, as far as known; `UNKNOWN` is more than any."""
+        return int(self._words[6])
+
+    @property
     def launches(self) -> list[NativeLaunch]:
         """The launches in memory."""
         starts = range(CALL_WORDS, CALL_WORDS + self._stride * self._words[0], self._stride)

@@ -13,8 +13,8 @@ from tests.runtime.programs import Programs, Slots
 from vkernels.runtime.coordinator.board import Board
 from vkernels.runtime.memory_blocks import Block
 from vkernels.runtime.pool import Pool, is_native, this_thread
-from vkernels.runtime.pool_priority_ir import ENTRIES, HIGH, LOW, NORMAL
-from vkernels.runtime.work_descriptor import NativeLaunch, WorkDescriptor
+from vkernels.runtime.pool_board_ir import ENTRIES, HIGH, LOW, LOW_PAUSED, NORMAL, RINGS
+from vkernels.runtime.work_descriptor import UNKNOWN, NativeLaunch, WorkDescriptor
 
 pytestmark = pytest.mark.skipif(not is_native(), reason="no native pool here")
 Launch = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
@@ -128,9 +128,11 @@ def test_no_helper_of_another_class_does_the_work_of_an_idle_thread():
     pool.stop()
 
 
+@pytest.mark.parametrize("is_first", [True, False])
 @pytest.mark.parametrize(("lower", "higher"), [(LOW, NORMAL), (LOW, HIGH), (NORMAL, HIGH)])
-def test_work_gives_way_at_the_end_of_a_turn(lower, higher):
-    """With one core, at most the turn that has begun goes on while a call of higher priority runs."""
+def test_work_gives_way_at_the_end_of_a_turn(lower, higher, is_first):
+    """With one core, at most the turn that has begun goes on while a call of higher priority runs; also where the work
+    began before the call's thread had a priority, or any thread (`is_first` is false)."""
     pools, done, is_begun, during = Pools(cores=1), [], threading.Event(), []
 
     def slow(p):
@@ -147,11 +149,11 @@ def test_work_gives_way_at_the_end_of_a_turn(lower, higher):
     long_call, _kept = of_python(slow, 100, 1)
     short_call, _kept_too = of_python(first, 1, 1)
     thread = threading.Thread(target=pools.run, args=(long_call, lower))
-    pools.board.put(this_thread(), higher)  # a call that began before there was any priority would not give way
+    if is_first:
+        pools.board.put(this_thread(), higher)
     thread.start()
     assert is_begun.wait(30)
-    pools.pool.run(short_call)
-    pools.board.put(this_thread(), NORMAL)
+    pools.run(short_call, higher)
     thread.join(60)
     assert not thread.is_alive()
     assert sorted(done) == list(range(100))
@@ -159,8 +161,52 @@ def test_work_gives_way_at_the_end_of_a_turn(lower, higher):
     pools.pool.stop()
 
 
+def threads_of_this_process():
+    return set(os.listdir("/proc/self/task"))
+
+
+@pytest.mark.parametrize("has_bell", [True, False])
+def test_paused_threads_of_low_priority_go_on_when_the_call_is_over(has_bell):
+    """Through the bell, which never takes the core from the thread whose call ends; without one, at once."""
+    before = threads_of_this_process()
+    pools = Pools(cores=1)
+    classes = {os.sched_getscheduler(int(thread)) for thread in threads_of_this_process() - before}
+    assert IDLE in classes
+    if not has_bell:
+        pools.pool.stop()
+    is_begun, is_paused = threading.Event(), threading.Event()
+
+    def wait_for_pause(_):
+        is_begun.set()
+        while not pools.board._words[LOW_PAUSED]:
+            time.sleep(0.001)
+        is_paused.set()
+
+    high, _kept = of_python(wait_for_pause, 1, 1)
+    low, _kept_too = of_python(lambda p: None, 4, 1)
+    low.set_seconds(1e-4)  # it stays with its caller
+    thread = threading.Thread(target=pools.run, args=(high, HIGH))
+    thread.start()
+    assert is_begun.wait(30)
+    pools.run(low, LOW)
+    thread.join(60)
+    assert is_paused.is_set()
+    assert pools.board._words[RINGS] > 0
+    assert pools.board._words[LOW_PAUSED] == 0
+    pools.pool.stop()
+    assert threads_of_this_process() <= before
+
+
+def test_a_call_on_one_thread_learns_how_long_it_takes(pools):
+    """Then a short call no longer looks for priorities while nobody has one."""
+    call, _kept = of_python(lambda p: None, 1, 1)
+    assert call.nanoseconds == UNKNOWN
+    pools.pool.run(call)
+    assert 0 < call.nanoseconds < 60e9
+
+
 def test_low_work_goes_on_beside_endless_calls_of_high_priority():
-    """A paused thread takes a turn after a while: bounded in `pool_priority_ir`."""
+    """A paused thread takes a turn after a while: bounded in `pool_gate_ir`."""
     pools, is_over = Pools(cores=1), threading.Event()
 
     def forever():

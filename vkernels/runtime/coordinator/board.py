@@ -1,4 +1,4 @@
-"""The memory in which threads tell the pools their priorities; `pool_priority_ir` describes it."""
+"""The memory in which threads tell the pools their priorities; `pool_board_ir` describes it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from vkernels.ir.errors import SetupError
 from vkernels.ir.fork_safe import fork_safe_lock
 
 from ..memory_blocks import Block
-from ..pool_priority_ir import BOARD_WORDS, ENTRIES, NORMAL
+from ..pool_board_ir import BOARD_WORDS, ENTRIES, NORMAL
 
 OTHERS, CORES, USED, FIRST = 0, 3, 4, 32
 

@@ -13,7 +13,7 @@ from vkernels.ir.did_you_mean import did_you_mean
 from vkernels.ir.errors import OptionError
 from vkernels.targets.host_cpu import usable_cores
 
-from ..pool_priority_ir import HIGH, LOW, NORMAL
+from ..pool_board_ir import HIGH, LOW, NORMAL
 from ..threads import get_threads, on_new_pool, the_pool
 from .board import Board
 

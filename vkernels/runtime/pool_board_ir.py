@@ -1,0 +1,144 @@
+"""The board on which threads write their priorities, as LLVM IR; `pool_ir` describes the pool's memory.
+
+The pools of all priorities share it. Its words are i64, alone on a line where several write them:
+
+    0 threads of another priority than normal   3 cores   4 entries in use   6 whether there is a bell   7 it ends
+    1 counts ends of calls: paused threads of normal priority sleep on it   2 how many do
+    8, 16, 24 threads at work on calls of low, normal and high priority
+    9 counts ends of calls: the bell sleeps on it   10 counts its rings: paused threads of low priority sleep on it
+    11 how many do
+    32 + 2 e, of entry e:   0 a thread, 0 if free   1 its priority: 0 low, 1 normal, 2 high
+
+The *bell* is a thread that the system runs when nothing else wants its core. The end of a call wakes threads of low
+priority through it: a thread that slept during the call goes first by the system's account, so it would take the core
+from the very thread that wakes it, for milliseconds.
+"""
+
+from __future__ import annotations
+
+LOW, NORMAL, HIGH = range(3)
+ENTRIES = 256
+BOARD_WORDS = 32 + 2 * ENTRIES
+HAS_BELL, BELL_ENDS, RINGS, LOW_PAUSED = 6, 7, 10, 11
+
+BOARD = rf"""
+; What tells this thread from others.
+define i64 @this_thread() {{
+  %storage = call ptr @llvm.thread.pointer()
+  %address = ptrtoint ptr %storage to i64
+  ret i64 %address
+}}
+
+declare ptr @llvm.thread.pointer()
+
+; The priority of this thread.
+define internal i64 @priority_of(ptr %board) {{
+entry:
+  %self = call i64 @this_thread()
+  %used_at = getelementptr i64, ptr %board, i64 4
+  %used = load atomic i64, ptr %used_at monotonic, align 8
+  br label %loop
+loop:
+  %e = phi i64 [ 0, %entry ], [ %e_next, %next ]
+  %more = icmp ult i64 %e, %used
+  br i1 %more, label %look, label %absent
+look:
+  %double = shl i64 %e, 1
+  %word = add i64 %double, 32
+  %thread_at = getelementptr i64, ptr %board, i64 %word
+  %thread = load atomic i64, ptr %thread_at monotonic, align 8
+  %mine = icmp eq i64 %thread, %self
+  br i1 %mine, label %found, label %next
+next:
+  %e_next = add i64 %e, 1
+  br label %loop
+found:
+  %level_at = getelementptr i64, ptr %thread_at, i64 1
+  %level = load i64, ptr %level_at
+  ret i64 %level
+absent:
+  ret i64 {NORMAL}
+}}
+
+; Count threads at work on a call of this priority.
+define internal void @enter_board(ptr %board, i64 %level, i64 %threads) {{
+  %up = add i64 %level, 1
+  %word = shl i64 %up, 3
+  %at_work = getelementptr i64, ptr %board, i64 %word
+  %_ = atomicrmw add ptr %at_work, i64 %threads seq_cst, align 8
+  ret void
+}}
+
+; Count them no longer: threads that paused for them look again.
+define internal void @leave_board(ptr %board, i64 %level, i64 %threads) {{
+entry:
+  %up = add i64 %level, 1
+  %word = shl i64 %up, 3
+  %at_work = getelementptr i64, ptr %board, i64 %word
+  %_ = atomicrmw sub ptr %at_work, i64 %threads seq_cst, align 8
+  %normal_at = getelementptr i64, ptr %board, i64 2
+  %normal = load atomic i64, ptr %normal_at seq_cst, align 8
+  %no_normal = icmp eq i64 %normal, 0
+  br i1 %no_normal, label %lower, label %rouse
+rouse:
+  %ends = getelementptr i64, ptr %board, i64 1
+  %__ = atomicrmw add ptr %ends, i64 1 seq_cst, align 8
+  call void @wake(ptr %ends, i32 -1)
+  br label %lower
+lower:
+  %low_at = getelementptr i64, ptr %board, i64 11
+  %low = load atomic i64, ptr %low_at seq_cst, align 8
+  %no_low = icmp eq i64 %low, 0
+  br i1 %no_low, label %end, label %ring
+ring:
+  %bell_at = getelementptr i64, ptr %board, i64 6
+  %bell = load atomic i64, ptr %bell_at seq_cst, align 8
+  %has_bell = icmp ne i64 %bell, 0
+  %word_of = select i1 %has_bell, i64 9, i64 10
+  %counts = getelementptr i64, ptr %board, i64 %word_of
+  %___ = atomicrmw add ptr %counts, i64 1 seq_cst, align 8
+  call void @wake(ptr %counts, i32 -1)
+  br label %end
+end:
+  ret void
+}}
+
+; The life of the bell: wait for the end of a call, wake threads of low priority, wait again.
+define ptr @vk_bell(ptr %board) {{
+entry:
+  %ends = getelementptr i64, ptr %board, i64 9
+  %rings = getelementptr i64, ptr %board, i64 10
+  %over_at = getelementptr i64, ptr %board, i64 7
+  call void @become_idle()
+  br label %wait
+wait:
+  %seen = phi i64 [ 0, %entry ], [ %seen, %nap ], [ %now, %ring ]
+  %now = load atomic i64, ptr %ends seq_cst, align 8
+  %same = icmp eq i64 %now, %seen
+  br i1 %same, label %nap, label %ring
+nap:
+  call void @sleep(ptr %ends, i64 %seen, i32 -1)
+  br label %wait
+ring:
+  %_ = atomicrmw add ptr %rings, i64 1 seq_cst, align 8
+  call void @wake(ptr %rings, i32 -1)
+  %over = load atomic i64, ptr %over_at seq_cst, align 8
+  %ends_now = icmp ne i64 %over, 0
+  br i1 %ends_now, label %end, label %wait
+end:
+  ret ptr null
+}}
+
+; Tell the bell to end; what ends meanwhile is told once more.
+define void @vk_stop_bell(ptr %board) {{
+  %bell = getelementptr i64, ptr %board, i64 6
+  %over = getelementptr i64, ptr %board, i64 7
+  %ends = getelementptr i64, ptr %board, i64 9
+  store atomic i64 0, ptr %bell seq_cst, align 8
+  store atomic i64 1, ptr %over seq_cst, align 8
+  %_ = atomicrmw add ptr %ends, i64 1 seq_cst, align 8
+  call void @wake(ptr %ends, i32 -1)
+  ret void
+}}
+"""
+"""`@this_thread`, `@priority_of`, `@enter_board`, `@leave_board`, `@vk_bell` and `@vk_stop_bell`."""
