@@ -68,6 +68,7 @@ KINDS = {
     "language/test_docs.py": "compile",
     "language/test_first_kernels.py": "process",
     "language/test_kernel.py": "compile",
+    "language/test_pickling.py": "process",
     "language/test_scripts.py": "process",
     "library": "compile",
     "library/test_arguments.py": "process",

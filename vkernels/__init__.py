@@ -90,8 +90,16 @@ class _TuningDatabase:
 _default_session().use_provider(_TuningDatabase())
 
 
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__", *(name for name in globals() if name.startswith("__"))])
+
+
 def __getattr__(name: str) -> Any:
-    """`torch_op`, which alone imports torch, and `use_database`."""
+    """`torch_op`, which alone imports torch, `use_database`, and `__version__`, which reads the installation."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("vkernels")
     if name == "torch_op":
         from vkernels.torch.custom_ops import torch_op
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from pickle import PicklingError
+from typing import TYPE_CHECKING, Any, Self
 
 from vkernels.compiler.default_dtypes import default_dtype
 from vkernels.compiler.protocols import Signature
@@ -32,6 +35,31 @@ class SourceFunction:
         from .source import read_source
 
         return read_source(self.function)
+
+    def __copy__(self) -> Self:
+        """Itself, as Python's functions do."""
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __reduce__(self) -> Any:
+        """By module and name, as functions are pickled. Raises `PicklingError` where these name something else."""
+        if named(self.function) is self:
+            return self.function.__qualname__
+        name = f"{self.function.__module__}.{self.function.__qualname__}"
+        raise PicklingError(
+            f"{self.name} is pickled by its name, but {name} is something else or is not found; "
+            "define it at the top of a module"
+        )
+
+
+def named(function: Callable[..., Any]) -> object:
+    """What a function's module has under its name; None where there is neither."""
+    try:
+        return attrgetter(function.__qualname__)(importlib.import_module(function.__module__))
+    except (ImportError, AttributeError):
+        return None
 
 
 class Function(SourceFunction):

@@ -12,7 +12,7 @@ from vkernels.ir.errors import Error, OptionError
 from vkernels.ir.pin import Pin
 from vkernels.ir.plan import Plan
 
-from .declaration import DeclaredKernel, Function, make_signature, with_dtype
+from .declaration import DeclaredKernel, Function, make_signature, named, with_dtype
 from .samples import SampleInputs
 
 if TYPE_CHECKING:
@@ -69,6 +69,13 @@ class Kernel(DeclaredKernel):
 
     def __repr__(self) -> str:
         return f"<vk.kernel {self.name}({', '.join(p.name for p in self.parameters)})>"
+
+    def __reduce__(self) -> Any:
+        """Other options than those of the kernel of its name are pickled with it, such as a plan."""
+        found = named(self.function)
+        if isinstance(found, Kernel) and found is not self and found.function is self.function:
+            return with_options, (found, self.options)
+        return super().__reduce__()
 
     def signature(self, **given: Any) -> Signature:
         """Make a signature: a dtype or its name for a tensor, float, int or bool for a scalar, a value for a
@@ -167,6 +174,11 @@ class Kernel(DeclaredKernel):
         return compile_ahead(
             self, signature, shapes, targets, cpu, session, left_open, is_deterministic, layouts, judge
         )
+
+
+def with_options(kernel: Kernel, options: Options) -> Kernel:
+    """The same kernel with other options."""
+    return type(kernel)(kernel.function, options)
 
 
 def _pin_and_planner(plan: object) -> tuple[Pin | None, Plan | Planner | None]:
