@@ -218,3 +218,13 @@ def test_operands_are_copied_where_a_gpu_moves_their_elements_one_by_one_and_oft
     plan = choose_plan(kernel_of(module), sizes, limits).plan
     assert plan.k_major == copied
     verify_mapped(apply_plan(module, plan, Facts(sizes)))
+
+
+@pytest.mark.parametrize(("device", "rows", "least", "most"), [
+    ("h200-sxm-141", 64, 6, 8), ("h200-sxm-141", 4096, 3, 4), ("mi350x", 64, 1, 4),
+])  # fmt: skip
+def test_few_rows_are_multiplied_with_many_loads_under_way_on_nvidia(device, rows, least, most):
+    """Tiles of few rows have few bytes a stage; those of a large product fill the shared memory with four."""
+    module, limits = build("matmul_bias", "float16")[1], limits_of(target_named(device))
+    plan = choose_plan(kernel_of(module), {"M": rows, "N": 8192, "K": 8192}, limits).plan
+    assert least <= plan.stages <= most

@@ -95,6 +95,12 @@ def room_of(limits: Limits) -> MultiprocessorRoom:
     return MultiprocessorRoom(2048, 65536, limits.shared, 32)
 
 
+def waits_for_copies(limits: Limits) -> bool:
+    """Whether each iteration of a pipelined loop of dots waits, at a barrier, for copies that pass the registers:
+    NVIDIA's since sm_80. AMD's with such copies issue all that are ahead one after another before the loop."""
+    return limits.copies_ahead and not room_of(limits).is_apart
+
+
 def programs_at_once(at: PlanBatch, limits: Limits, registers: Numbers, shared: Numbers) -> tuple[Numbers, Numbers]:
     """How many programs run at once, and how many of them on one multiprocessor, of plans with these registers a
     thread and bytes of shared memory a program."""
@@ -287,10 +293,14 @@ def _work(loop: Loop, at: PlanBatch, limits: Limits, threads: Numbers) -> _Work:
             latency = np.maximum(latency, at.all_trips(step.ranges) / np.maximum(_beside(at, step), ahead) * one)
     is_pipelined = any(step.is_dot for step in loop.steps) and not any(visit.is_tested for visit in loop.visits)
     is_pipelined &= not takes_operands or all(is_copied_ahead(touch, limits) for _, touch in loop.touches)
-    staged = np.maximum(1, at.stages) if is_pipelined else 1
     split = at.shares if at.choices.split in loop.axes else 1
     iterations = at.all_trips(loop.axes) / split
-    waits = waits / split + iterations * latency / staged
+    copied = waits_for_copies(limits)
+    if is_pipelined:  # one of the stages is what is multiplied, where copies fill the others
+        latency = latency / np.maximum(1, at.stages - 1 if copied else at.stages)
+    if loop.axes and loop.has_dots and takes_operands and copied:
+        latency = latency + ON_CHIP_LATENCY
+    waits = waits / split + iterations * latency
     if loop.axes and loop.reduced:
         waits = waits + REDUCTION_LATENCY
     issued = operations / split / (limits.warp * np.minimum(SCHEDULERS, at.warps)) / limits.clock
