@@ -1,27 +1,30 @@
 """Two tasks on one CPU: what calls of the first cost beside the second, and what the second gets done.
 
     python benchmarks/coordinator.py [--cores 1|2] [--seconds 0.4] [--rounds 5] [--gap 1e-3] [--only softmax]
-                                     [--json FILE] [--markdown FILE]
+                                     [--apart] [--json FILE] [--markdown FILE]
 
 The *high* task calls a kernel, sleeps for a while (`gap`), and calls it again; the *low* one calls its kernel in a
-loop, in a thread of its own. In turns: the high task alone; beside the low one as the system shares (`default`); with
-the low task's thread under `SCHED_IDLE` (`idle class`); and with `vk.priority("high")` and `vk.priority("low")`
-(`ours`). Of the high task's calls p50 and p99 over those of the same turn alone; p99 of its answers, which count from
-the end of the sleep that was asked for; the low task's calls a second over those by default. Medians of the rounds,
-with their quartiles.
+loop, in a thread of its own (`--apart`: in a process of its own). In turns: the high task alone; beside the low one as
+the system shares (`default`); with the low task's thread under `SCHED_IDLE` (`idle class`); and with
+`vk.priority("high")` and `vk.priority("low")` (`ours`). Of the high task's calls p50 and p99 over those of the same
+turn alone; p99 of its answers, which count from the end of the sleep that was asked for; the low task's calls a second
+over those by default. Medians of the rounds, with their quartiles.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
+import multiprocessing
 import os
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import numpy as np
 import torch
@@ -75,22 +78,80 @@ class Turn:
     rate: float
 
 
-def low_task(call: Callable[[], object], setting: str, is_over: threading.Event, done: list[int]) -> None:
+class Count(Protocol):
+    """Calls of the low task so far; one thread writes it."""
+
+    value: int
+
+
+def low_task(call: Callable[[], object], setting: str, is_over: threading.Event, done: Count) -> None:
     if setting == "idle class":
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     with vk.priority("low") if setting == "ours" else nullcontext():
         while not is_over.is_set():
             call()
-            done[0] += 1
+            done.value += 1
 
 
-def turn(high: Callable[[], object], low: Callable[[], object], setting: str, seconds: float, gap: float) -> Turn:
-    is_over, done = threading.Event(), [0]
-    thread = threading.Thread(target=low_task, args=(low, setting, is_over, done))
+class Beside:
+    """The low task in a thread of this process."""
+
+    def __init__(self, name: str, done: Count):
+        self.call, self.done = LOW[name](), done
+        for _ in range(30):
+            self.call()
+
+    def start(self, setting: str) -> None:
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=low_task, args=(self.call, setting, self._is_over, self.done))
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+
+class Apart:
+    """The low task in a process of its own."""
+
+    def __init__(self, name: str, cores: int):
+        context = multiprocessing.get_context("spawn")
+        self.done: Count = context.RawValue("q")
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=other_process, args=(name, cores, theirs, self.done), daemon=True)
+        self._process.start()
+        self._pipe.recv()
+
+    def start(self, setting: str) -> None:
+        self._pipe.send(setting)
+        self._pipe.recv()
+
+    def stop(self) -> None:
+        self._pipe.send("stop")
+        self._pipe.recv()
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.join()
+
+
+def other_process(name: str, cores: int, pipe: Connection, done: Count) -> None:
+    use_cores(cores)
+    task = Beside(name, done)
+    pipe.send("ready")
+    while True:
+        task.start(pipe.recv())
+        pipe.send("started")
+        pipe.recv()
+        task.stop()
+        pipe.send("stopped")
+
+
+def turn(high: Callable[[], object], low: Beside | Apart, setting: str, seconds: float, gap: float) -> Turn:
     if setting != "alone":
-        thread.start()
+        low.start(setting)
         time.sleep(0.02)
-    begin, before, took, answers = time.perf_counter(), done[0], list[float](), list[float]()
+    begin, before, took, answers = time.perf_counter(), low.done.value, list[float](), list[float]()
     due = begin
     with vk.priority("high") if setting == "ours" else nullcontext():
         while time.perf_counter() - begin < seconds:
@@ -101,10 +162,9 @@ def turn(high: Callable[[], object], low: Callable[[], object], setting: str, se
             answers.append(end - due)
             due = time.perf_counter() + gap
             time.sleep(gap)
-    rate = (done[0] - before) / (time.perf_counter() - begin)
-    is_over.set()
+    rate = (low.done.value - before) / (time.perf_counter() - begin)
     if setting != "alone":
-        thread.join()
+        low.stop()
     p50, p99 = np.quantile(took, [0.5, 0.99])
     return Turn(float(p50), float(p99), float(np.quantile(answers, 0.99)), rate)
 
@@ -122,16 +182,25 @@ class Row:
     rate: Quartiles
 
 
-def measured(seconds: float, rounds: int, gap: float, only: str) -> Iterator[Row]:
+def use_cores(number: int) -> None:
+    """Let this process use the first so many of its cores."""
+    os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:number]))
+    vk.set_threads(number)
+    torch.set_num_threads(number)
+
+
+def measured(cores: int, seconds: float, rounds: int, gap: float, only: str, apart: bool) -> Iterator[Row]:
     for high_name, make_high in HIGH.items():
-        for low_name, make_low in LOW.items():
+        for low_name in LOW:
             if only not in f"{high_name} {low_name}":
                 continue
-            high, low = make_high(), make_low()
+            high = make_high()
+            low = Apart(low_name, cores) if apart else Beside(low_name, ctypes.c_int64())
             for _ in range(30):
                 high()
-                low()
             turns = [{s: turn(high, low, s, seconds, gap) for s in SETTINGS} for _ in range(rounds)]
+            if isinstance(low, Apart):
+                low.end()
             for setting in SETTINGS[1:]:
                 yield Row(
                     high_name, low_name, setting,
@@ -152,19 +221,18 @@ def main(
     rounds: Annotated[int, typer.Option()] = 5,
     gap: Annotated[float, typer.Option(help="seconds between calls of the high task")] = 1e-3,
     only: Annotated[str, typer.Option(help="part of a pair's name")] = "",
+    apart: Annotated[bool, typer.Option("--apart", help="two processes")] = False,
     json_file: Annotated[Path | None, typer.Option("--json")] = None,
     markdown: Annotated[Path | None, typer.Option()] = None,
 ) -> None:
-    os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:cores]))
-    vk.set_threads(cores)
-    torch.set_num_threads(cores)
+    use_cores(cores)
     lines = [
         "| high | low | setting | high p50 / alone | high p99 / alone | answers' p99 / alone | low / default |",
         "|---|---|---|---|---|---|---|",
     ]
     console.print(*lines, sep="\n")
     rows = []
-    for row in measured(seconds, rounds, gap, only):
+    for row in measured(cores, seconds, rounds, gap, only, apart):
         rows.append(row)
         figures = " | ".join(map(shown, (row.p50, row.p99, row.answer, row.rate)))
         line = f"| {row.high} | {row.low} | {row.setting} | {figures} |"
