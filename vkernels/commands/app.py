@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from . import check, db, explain, memory, report, run_spdnn, targets, tune
+from . import check, db, doctor, explain, memory, report, run_spdnn, targets, tune
 from .bench import spdnn as bench_spdnn
 
 app = typer.Typer(
@@ -25,6 +25,7 @@ app.add_typer(bench, name="bench")
 bench.command("spdnn")(bench_spdnn.bench_spdnn)
 app.command("check")(check.check)
 app.add_typer(db.app, name="db")
+app.command("doctor")(doctor.doctor)
 app.command("explain")(explain.explain)
 app.add_typer(memory.app, name="memory")
 app.command("report")(report.report)

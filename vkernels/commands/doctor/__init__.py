@@ -1,0 +1,55 @@
+"""`vk doctor`: what this machine and installation have, and what is in the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import typer
+
+from ..exits import Code
+from ..options import Json
+from ..results import check_writable, console_for, table_of, write_results
+
+if TYPE_CHECKING:
+    from .finding import Finding
+
+
+def doctor(json: Json = None) -> None:
+    """Show what this machine and installation have, what is in the way, and what would help.
+
+    Nothing is changed or measured. Exit code 1: something does not work.
+    """
+    check_writable(json)
+    console, findings = console_for(json, is_wide=True), examine()
+    table = table_of("", "", "found", "")
+    area = ""
+    for each in findings:
+        table.add_row(each.area if each.area != area else "", each.what, each.found, _mark(each))
+        area = each.area
+    console.print(table)
+    console.print()
+    for each in findings:
+        if each.advice:
+            console.print(f"{each.status}: {each.what}: {each.advice}")
+    problems = sum(each.status == "problem" for each in findings)
+    console.print(f"{problems or 'no'} problem{'' if problems == 1 else 's'}")
+    write_results(json, "doctor", findings=[asdict(each) for each in findings])
+    if problems:
+        raise typer.Exit(Code.FINDING)
+
+
+def examine() -> list[Finding]:
+    """All findings, by area."""
+    from .gpus import gpus
+    from .processor import processor
+    from .software import software
+    from .storage import storage
+
+    parts: Iterable[Callable[[], Iterable[Finding]]] = (software, processor, storage, gpus)
+    return [found for part in parts for found in part()]
+
+
+def _mark(finding: Finding) -> str:
+    return "" if finding.status == "ok" else str(finding.status)

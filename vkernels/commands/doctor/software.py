@@ -1,0 +1,64 @@
+"""Installed packages, and the tools that come with Triton."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+
+from vkernels.ir.errors import SetupError
+
+from .finding import Finding, Status
+
+AREA = "software"
+PACKAGES = {
+    "vkernels": "", "numpy": "arrays", "xdsl": "every kernel", "llvmlite": "kernels on CPUs", "triton": "every kernel",
+    "torch": "torch tensors, and GPUs", "scikit-learn": "vk tune", "sqlalchemy": "the tuning database",
+}  # fmt: skip
+"""By name, what does not work without them."""
+TOOLS = {"ptxas": "code for NVIDIA GPUs", "nvdisasm": "reading loops of NVIDIA binaries"}
+
+
+def software() -> Iterator[Finding]:
+    yield Finding(AREA, "python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
+    for name, purpose in PACKAGES.items():
+        yield _package(name, purpose)
+    if find_spec("triton") is not None:
+        yield _triton()
+        for tool, purpose in TOOLS.items():
+            yield _tool(tool, purpose)
+
+
+def _package(name: str, purpose: str) -> Finding:
+    try:
+        return Finding(AREA, name, version(name))
+    except PackageNotFoundError:
+        advice = f"{purpose} needs it: pip install {name}"
+        return Finding(AREA, name, "is not installed", Status.PROBLEM, advice)
+
+
+def _triton() -> Finding:
+    from vkernels.compiler.backends.architectures import known
+
+    found = version("triton")
+    try:
+        known(found)
+    except SetupError as error:
+        return Finding(AREA, "triton's version", found, Status.PROBLEM, str(error))
+    return Finding(AREA, "triton's version", "one that vkernels is tested with")
+
+
+def _tool(tool: str, purpose: str) -> Finding:
+    """A tool of Triton's own, or the one that its environment variable names."""
+    named = os.environ.get(f"TRITON_{tool.upper()}_PATH")
+    spec = find_spec("triton")
+    places = [Path(named)] if named else []
+    if spec is not None and spec.origin is not None:
+        places.append(Path(spec.origin).parent / "backends" / "nvidia" / "bin" / tool)
+    for place in places:
+        if os.access(place, os.X_OK):
+            return Finding(AREA, tool, "named by the environment" if named else "Triton's own")
+    return Finding(AREA, tool, "is missing", Status.NOTE, f"{purpose}: install Triton's wheel again")
