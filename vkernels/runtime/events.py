@@ -15,6 +15,8 @@ from vkernels.compiler.counters import KernelCompiles
 from vkernels.compiler.default_session import default_session
 from vkernels.ir.fork_safe import fork_safe_lock
 
+from .coordinator import PriorityStats, priority_stats
+
 if TYPE_CHECKING:
     from vkernels.compiler.protocols import Constant
     from vkernels.ir.plan import Plan
@@ -177,11 +179,13 @@ class KernelStats:
 @dataclass(frozen=True)
 class Stats:
     """Counters since the process began. `kernels`: by name; `binaries`: GPU binaries that were needed;
-    `binaries_from_disk`: those of them that the cache on disk had."""
+    `binaries_from_disk`: those of them that the cache on disk had. `priorities`: by level of `vk.priority`, the highest
+    first; empty unless it was used."""
 
     kernels: Mapping[str, KernelStats] = field(default_factory=dict)
     binaries: int = 0
     binaries_from_disk: int = 0
+    priorities: Mapping[str, PriorityStats] = field(default_factory=dict)
 
     @property
     def calls(self) -> int:
@@ -231,4 +235,4 @@ def stats() -> Stats:
         of_name = compiles.get(name, KernelCompiles())
         if calls or misses or of_name.compiles:
             kernels[name] = KernelStats(calls, misses, of_name.compiles, of_name.seconds)
-    return Stats(kernels, compiled.binaries, compiled.binaries_from_disk)
+    return Stats(kernels, compiled.binaries, compiled.binaries_from_disk, priority_stats())

@@ -8,6 +8,8 @@ The pools of all priorities share it. Its words are i64, alone on a line where s
     9 counts ends of calls: the bell sleeps on it   10 counts its rings: paused threads of low priority sleep on it
     11 how many do
     32 + 2 e, of entry e:   0 a thread, 0 if free   1 its priority: 0 low, 1 normal, 2 high
+    544 + 8 p, of priority p:   0 calls   1 their nanoseconds   2 calls that helpers were handed   3 pauses of threads
+    4 their nanoseconds
 
 The *bell* is a thread that the system runs when nothing else wants its core. The end of a call wakes threads of low
 priority through it: a thread that slept during the call goes first by the system's account, so it would take the core
@@ -18,7 +20,8 @@ from __future__ import annotations
 
 LOW, NORMAL, HIGH = range(3)
 ENTRIES = 256
-BOARD_WORDS = 32 + 2 * ENTRIES
+COUNTERS = 32 + 2 * ENTRIES
+BOARD_WORDS = COUNTERS + 8 * 3
 HAS_BELL, BELL_ENDS, RINGS, LOW_PAUSED = 6, 7, 10, 11
 
 BOARD = rf"""
@@ -58,6 +61,16 @@ found:
   ret i64 %level
 absent:
   ret i64 {NORMAL}
+}}
+
+; Add to one of the counters of a priority.
+define internal void @add_up(ptr %board, i64 %level, i64 %counter, i64 %number) {{
+  %before = mul i64 %level, 8
+  %within = add i64 %before, %counter
+  %word = add i64 %within, {COUNTERS}
+  %at = getelementptr i64, ptr %board, i64 %word
+  %_ = atomicrmw add ptr %at, i64 %number monotonic, align 8
+  ret void
 }}
 
 ; Count threads at work on a call of this priority.
@@ -141,4 +154,4 @@ define void @vk_stop_bell(ptr %board) {{
   ret void
 }}
 """
-"""`@this_thread`, `@priority_of`, `@enter_board`, `@leave_board`, `@vk_bell` and `@vk_stop_bell`."""
+"""`@this_thread`, `@priority_of`, `@add_up`, `@enter_board`, `@leave_board`, `@vk_bell` and `@vk_stop_bell`."""

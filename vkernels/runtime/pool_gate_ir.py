@@ -141,7 +141,11 @@ resume:
   %late = icmp ugt i64 %waited, {round(1e9 * PAUSE_SECONDS)}
   %free = xor i1 %crowded, true
   %goes_on = or i1 %late, %free
-  br i1 %goes_on, label %pass, label %look
+  br i1 %goes_on, label %count, label %look
+count:
+  call void @add_up(ptr %board, i64 %level, i64 3, i64 1)
+  call void @add_up(ptr %board, i64 %level, i64 4, i64 %waited)
+  br label %pass
 pass:
   %begun = call i64 @now()
   store i64 %begun, ptr %began_at

@@ -94,6 +94,7 @@ def test_helpers_run_as_their_priority_says(pools):
         call, _kept = of_python(lambda p, found=found: found.add(os.sched_getscheduler(0)), 64, 3)
         pools.run(call, priority)
         assert found == ({IDLE} if priority == LOW else {before})
+        assert pools.board.stats(priority).handed_over == (priority == LOW)
     assert os.sched_getscheduler(0) == before
 
 
@@ -193,6 +194,12 @@ def test_paused_threads_of_low_priority_go_on_when_the_call_is_over(has_bell):
     assert is_paused.is_set()
     assert pools.board._words[RINGS] > 0
     assert pools.board._words[LOW_PAUSED] == 0
+    counted = pools.board.stats(LOW)
+    assert (counted.calls, counted.handed_over) == (1, 0)
+    assert counted.pauses >= 1
+    assert 0 < counted.paused_seconds <= counted.seconds
+    assert pools.board.stats(HIGH).calls == 1
+    assert pools.board.stats(HIGH).pauses == 0
     pools.pool.stop()
     assert threads_of_this_process() <= before
 

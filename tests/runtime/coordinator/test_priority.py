@@ -87,6 +87,29 @@ def test_results_have_the_same_bits(level):
             assert torch.equal(mine, own)
 
 
+@pytest.mark.skipif(not is_native(), reason="no native pool here")
+def test_stats_count_calls_by_priority():
+    x, out = torch.randn(64, 64), torch.empty(64, 64)
+    library.softmax(x, out=out)
+    with vk.priority("high"):
+        before = vk.stats().priorities
+        for _ in range(3):
+            library.softmax(x, out=out)
+        with vk.priority("low"):
+            library.softmax(x, out=out)
+        after = vk.stats().priorities
+    assert list(after) == ["high", "normal", "low"]
+    assert after["high"].calls - before["high"].calls == 3
+    assert after["high"].seconds > before["high"].seconds
+    assert after["low"].calls - before["low"].calls == 1
+
+
+def test_stats_name_no_priorities_before_one_is_used():
+    code = "import vkernels as vk; assert not vk.stats().priorities; print('well')"
+    found = run(code)
+    assert found.stdout == "well\n", found.stderr
+
+
 @pytest.mark.parametrize("level", LEVELS)
 def test_errors_of_kernels_come_out(level):
     with vk.priority(level), pytest.raises(vk.Error):

@@ -1,5 +1,6 @@
 """How calls share a device: priorities."""
 
-from .priority import get_priority, priority
+from .board import PriorityStats
+from .priority import get_priority, priority, priority_stats
 
-__all__ = ["get_priority", "priority"]
+__all__ = ["PriorityStats", "get_priority", "priority", "priority_stats"]

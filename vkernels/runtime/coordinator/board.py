@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import dataclass
 
 from vkernels.ir.errors import SetupError
 from vkernels.ir.fork_safe import fork_safe_lock
 
 from ..memory_blocks import Block
-from ..pool_board_ir import BOARD_WORDS, ENTRIES, NORMAL
+from ..pool_board_ir import BOARD_WORDS, COUNTERS, ENTRIES, NORMAL
 
 OTHERS, CORES, USED, FIRST = 0, 3, 4, 32
+
+
+@dataclass(frozen=True)
+class PriorityStats:
+    """Counters of one priority on the CPU, since the process first used any.
+
+    `calls`: completed, with their `seconds`, pauses included; of normal priority only those of 50 µs or more, and those
+    made while some thread has another. `handed_over`: calls of low priority that ran in the system's idle class.
+    `pauses`: how often a thread waited for calls of higher priority, with the `paused_seconds` of all threads.
+    """
+
+    calls: int = 0
+    seconds: float = 0.0
+    handed_over: int = 0
+    pauses: int = 0
+    paused_seconds: float = 0.0
 
 
 class Board:
@@ -26,6 +43,12 @@ class Board:
     def address(self) -> int:
         """Where it is."""
         return self._block.address
+
+    def stats(self, priority: int) -> PriorityStats:
+        """Counters of calls of this priority."""
+        start = COUNTERS + 8 * priority
+        calls, nanoseconds, handed_over, pauses, paused = self._words[start : start + 5]
+        return PriorityStats(calls, nanoseconds / 1e9, handed_over, pauses, paused / 1e9)
 
     def clear(self, cores: int) -> None:
         """Forget every thread and call, as after a fork."""

@@ -15,7 +15,7 @@ from vkernels.targets.host_cpu import usable_cores
 
 from ..pool_board_ir import HIGH, LOW, NORMAL
 from ..threads import get_threads, on_new_pool, the_pool
-from .board import Board
+from .board import Board, PriorityStats
 
 if TYPE_CHECKING:
     from ..pool import Pool
@@ -72,6 +72,12 @@ def get_priority() -> str:
     """The priority of this thread's calls: "high", "normal" or "low"."""
     level: str = getattr(_of_thread, "level", "normal")
     return level
+
+
+def priority_stats() -> dict[str, PriorityStats]:
+    """Counters of calls by priority, the highest first; empty before the process used one."""
+    board = _board
+    return {} if board is None else {level: board.stats(LEVELS[level]) for level in reversed(LEVELS)}
 
 
 def _set(level: str) -> None:
