@@ -31,7 +31,7 @@ kernel:                                 ; @kernel
 
 
 def test_a_loop_is_found_with_what_its_trip_does() -> None:
-    outside, loop = (use_of(region, "gfx942") for region in find_loops(read_amdgcn(TEXT, "kernel")))
+    outside, loop = (use_of(region, "gfx942", 4) for region in find_loops(read_amdgcn(TEXT, "kernel")))
     assert (outside.instructions, loop.instructions, loop.is_innermost) == (2, 7, True)
     assert loop.bytes == {"global load": 16, "spill load": 8, "shared store": 16}
     assert (loop.spills, loop.wide_accesses, loop.waits) == (1, 1, 1)

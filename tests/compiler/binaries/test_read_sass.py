@@ -70,7 +70,7 @@ def test_control_words_say_what_waits_for_what() -> None:
 
 
 def test_a_loop_is_found_with_what_its_trip_does() -> None:
-    outside, loop = (use_of(region, "sm_90") for region in find_loops(read_sass(TEXT, "kernel")))
+    outside, loop = (use_of(region, "sm_90", 4) for region in find_loops(read_sass(TEXT, "kernel")))
     assert (loop.first, loop.last, loop.instructions, loop.is_innermost) == (0x10, 0x50, 5, True)
     assert loop.spills == 1
     assert loop.bytes == {"global load": 16, "spill load": 8}

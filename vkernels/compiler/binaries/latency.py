@@ -26,10 +26,15 @@ GROUP_RATE = 2048
 TRIPS = 3
 
 
-def trip_cycles(instructions: Sequence[Instruction], architecture: str) -> tuple[int, int]:
-    """Cycles of one warp alone for a trip: to issue its instructions, and with waits, once its loop is under way."""
+def trip_cycles(instructions: Sequence[Instruction], architecture: str, warps: int = 1) -> tuple[int, int]:
+    """Cycles of one warp alone for a trip: to issue its instructions, and with waits, once its loop is under way.
+
+    `warps`: of its program. Where they meet at a barrier in each trip, the last of its groups of four waits until the
+    tensor cores have done the products of all.
+    """
     if architecture.startswith("sm_"):
-        return sum(_stall(each) for each in instructions), _nvidia(instructions)
+        meet = any(each.kind is Kind.BARRIER for each in instructions)
+        return sum(_stall(each) for each in instructions), _nvidia(instructions, max(1, warps // 4) if meet else 1)
     step = 4 if architecture.startswith("gfx9") else 1
     return step * len(instructions), _amd(instructions, step)
 
@@ -41,7 +46,7 @@ def _stall(each: Instruction) -> int:
 _GROUPS_LEFT = re.compile(r"(?:SB\d|gsb\d), 0x([0-9a-f]+)")
 
 
-def _nvidia(instructions: Sequence[Instruction]) -> int:
+def _nvidia(instructions: Sequence[Instruction], sharing: int) -> int:
     ready = [0] * 6  # when each scoreboard is released
     copies: list[int] = []  # when each group of copies is there
     products: list[int] = []  # when each group of products is done
@@ -63,7 +68,7 @@ def _nvidia(instructions: Sequence[Instruction]) -> int:
             elif each.tensor is not None and each.tensor.warps == 4:
                 shape = each.tensor
                 scale = {"tf32": 2.0, "float8": 0.5, "int8": 0.5}.get(shape.dtype, 1.0)
-                unit = max(now, unit) + round(shape.m * shape.n * shape.k * scale / GROUP_RATE)
+                unit = max(now, unit) + round(sharing * shape.m * shape.n * shape.k * scale / GROUP_RATE)
                 if "gsb" in each.operands:
                     products.append(unit)
             if control is not None:

@@ -80,8 +80,8 @@ BOX_COPIES = ("UTMALDG", "UTMASTG", "UTMAREDG")
 GLOBAL = (Kind.GLOBAL_LOAD, Kind.GLOBAL_STORE, Kind.COPY)
 
 
-def use_of(region: Region, architecture: str) -> LoopUse:
-    """The counts of a region."""
+def use_of(region: Region, architecture: str, warps: int) -> LoopUse:
+    """The counts of a region. `warps`: of a program."""
     plain, elected = region.instructions, region.elected
     every = (*plain, *elected)
     kinds = Counter(each.kind.value for each in plain)
@@ -93,7 +93,7 @@ def use_of(region: Region, architecture: str) -> LoopUse:
             moved[each.kind.value] += each.bytes
             if each.kind in GLOBAL:
                 by_line[each.line] += each.bytes
-    stalls, latency = trip_cycles(plain, architecture)
+    stalls, latency = trip_cycles(plain, architecture, warps)
     return LoopUse(
         region.first, region.last, region.parent, region.is_innermost, len(plain), len(elected), dict(kinds),
         dict(moved), _tensor(every), sum(each.kind is Kind.TENSOR and each.tensor is None for each in every),

@@ -45,7 +45,7 @@ def read_code(binary: Binary, seconds: float = 60, disassembly: str = "") -> Ker
         instructions = read_sass(disassembly or disassemble(binary.code, seconds), binary.name)
     else:
         instructions = read_amdgcn(binary.assembly, binary.name)
-    regions = tuple(use_of(region, binary.architecture) for region in find_loops(instructions))
+    regions = tuple(use_of(region, binary.architecture, binary.warps) for region in find_loops(instructions))
     return KernelCode(binary.architecture, binary.warps, binary.threads // binary.warps, regions)
 
 
