@@ -102,7 +102,7 @@ def lower_for(
 
     mapped = run_passes(gpu_pipeline(plan, facts, formats), module, keep_text if keep else None)
     (kernel,) = (op for op in mapped.ops if isinstance(op, MappedOp))
-    lowered = lower_to_ttir(kernel, plan.resident_programs, plan.stages)
+    lowered = lower_to_ttir(kernel, plan.resident_programs, plan.stages, formats.adds_float8)
     if keep:
         texts["ttir"] = _joined(lowered, [print_ttir(launch.module) for launch in lowered.launches])
     return Lowering(lowered, plan, facts, texts)

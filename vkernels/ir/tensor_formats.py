@@ -17,18 +17,21 @@ SCALED_FORMATS = ("mxfp8", "mxfp4", "nvfp4")
 @dataclass(frozen=True)
 class TensorFormats:
     """`scaled`: block-scaled formats; others become bf16, exactly, where `bfloat16`. `float8`: f8 is converted by
-    instructions of the device, or else by operations on its bits."""
+    instructions of the device, or else by operations on its bits. `adds_float8`: tensor cores add products of f8 in
+    fewer bits than f32 has, so that such sums are added to others by plain units (wgmma of sm_90)."""
 
     scaled: tuple[str, ...] = ()
     bfloat16: bool = True
     float8: bool = True
+    adds_float8: bool = False
 
     @staticmethod
     def of(limits: Limits) -> TensorFormats:
         """The formats that a GPU of these limits takes."""
         rates = limits.tensor_multiply_adds
         scaled = tuple(name for name in SCALED_FORMATS if rates.get(name))
-        return TensorFormats(scaled, bool(rates.get("bfloat16")), bool(rates.get("float8")))
+        adds = limits.dots_from_shared and not limits.tensor_memory
+        return TensorFormats(scaled, bool(rates.get("bfloat16")), bool(rates.get("float8")), adds)
 
 
 def has_few_bits(kernel: Operation) -> bool:

@@ -30,6 +30,7 @@ from ...dialect import (
     axes_of,
     element_of,
 )
+from ...dialect.scaled import FLOAT8
 from ..ahead import loads_ahead
 from .algebra import HALF, ONE, ZERO, Expr, fits, most, number, product, symbol, total
 from .flow import Flow
@@ -210,11 +211,15 @@ def _summed_at_once(state: _Phase, op: DotOp) -> Expr:
 
 
 def _dot(state: _Phase, op: DotOp) -> Expr:
-    """Accumulators, unless they are in tensor memory, and the parts of operands that one of its steps uses."""
+    """Accumulators, unless they are in tensor memory, and the parts of operands that one of its steps uses. Sums of f8
+    in fewer bits than f32 has (sm_90) are beside those that they are added to."""
     flow = state.flow
     inside, wide = on_tensor_cores(flow, op), by_four_warps(flow, op)
     step = number(16 * min(operand_bytes(op), 4)) / WARP * total(_sides(flow, op)) / symbol("plan.warps") ** HALF
-    return (1 - _in_tensor_memory(flow, op)) * dot_bytes(flow, op) + inside * (1 - wide * FROM_SHARED) * step
+    is_added = op.precision.data == "tf32" and isinstance(element_of(narrow(op.left)), FLOAT8)
+    twice = inside * wide * FROM_SHARED if is_added else ZERO
+    accumulators = (1 - _in_tensor_memory(flow, op)) * (1 + twice) * dot_bytes(flow, op)
+    return accumulators + inside * (1 - wide * FROM_SHARED) * step
 
 
 def _in_tensor_memory(flow: Flow, op: DotOp) -> Expr:

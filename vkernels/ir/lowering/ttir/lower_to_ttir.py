@@ -33,34 +33,38 @@ from .state import SLOT_BYTES, TtirState
 from .tiles import element_bytes, memory_bytes, memory_element
 
 
-def lower_to_ttir(mapped: MappedOp, resident_programs: int = 0, stages: int = 1) -> LoweredTtir:
+def lower_to_ttir(
+    mapped: MappedOp, resident_programs: int = 0, stages: int = 1, adds_float8: bool = False
+) -> LoweredTtir:
     """A mapped kernel's launches as functions for a GPU.
 
     `resident_programs`: above 0, every launch is persistent. `stages`: above 1, loops of dots of such launches go on
-    from program to program where they can (`across_programs.py`), so that Triton pipelines them as one. Raises
-    `PlanError` for tiles that no tensor of Triton's can be, and `UnsupportedError` for an operation or element type
-    that has no form there.
+    from program to program where they can (`across_programs.py`), so that Triton pipelines them as one. `adds_float8`:
+    tensor cores add products of f8 in fewer bits than f32 has (`TensorFormats`). Raises `PlanError` for tiles that no
+    tensor of Triton's can be, and `UnsupportedError` for an operation or element type that has no form there.
     """
     name = mapped.sym_name.data
     host = host_arithmetic(mapped, lambda op: element_bytes(memory_element(op.result.type.element, op)))
     symbol = re.sub(r"[^A-Za-z0-9_]", "_", name)
     prefix = symbol if symbol[:1].isalpha() else f"k{symbol}"
     launches = tuple(
-        _Launch(mapped, launch, f"{prefix}_launch_{number}", resident_programs > 0, stages > 1).lower()
+        _Launch(mapped, launch, f"{prefix}_launch_{number}", resident_programs > 0, stages > 1, adds_float8).lower()
         for number, launch in enumerate(launches_of(mapped))
     )
     return LoweredTtir(name, launches, sizes_read(mapped), len(host.buffers), host)
 
 
 class _Launch:
-    def __init__(self, mapped: MappedOp, launch: LaunchOp, name: str, is_persistent: bool, is_pipelined: bool):
+    def __init__(
+        self, mapped: MappedOp, launch: LaunchOp, name: str, is_persistent: bool, is_pipelined: bool, adds: bool
+    ):
         self.mapped, self.launch, self.name = mapped, launch, name
         self.has_swap = any(isinstance(op, BufferOp) for op in launch.body.walk())
         self.is_flat = is_pipelined and can_flatten(launch, Facts.from_attribute(mapped.facts).distinct)
         self.is_pipelined = is_pipelined
         self.is_persistent = is_persistent or self.has_swap
         self.entry = Block()
-        self.state = TtirState(mapped, TtirBuilder(self.entry), _HANDLERS)
+        self.state = TtirState(mapped, TtirBuilder(self.entry), _HANDLERS, adds_float8=adds)
         self.build = self.state.build
         self.signature = FunctionSignature(mapped, self.entry)
 

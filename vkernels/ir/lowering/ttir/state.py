@@ -57,6 +57,8 @@ class TtirState:
     swap_base: SSAValue | None = None
     operands: dict[SSAValue, SSAValue] = field(default_factory=dict)
     """Of tiles that dots take: the same elements, with one dimension for each side of the dot."""
+    adds_float8: bool = False
+    """Sums of f8 products in fewer bits are added to those in f32 by operations, see `_dot` in `dots.py`."""
     slot: arith.ConstantOp = field(default_factory=lambda: arith.ConstantOp(IntegerAttr(0, i32)))
     """The offset of the slot: known when all of the scratchpad has been handed out."""
 
