@@ -8,8 +8,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import vkernels as vk
 from vkernels import library
-from vkernels.library import torch_guards
 from vkernels.library.arrays import empty_like
+from vkernels.runtime import torch_guards
 
 from .replayed_calls import calls_of, normal
 

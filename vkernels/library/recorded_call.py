@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from typing import Any
 
-from . import torch_guards
+from vkernels.runtime import torch_guards
+
 from .call_arguments import Bundle, DynamicScalar, LiveInt, leaves
 from .captured_call import CapturedCall, Empty, Expectation, Kind, OutOfDateError, Place, Repeat, Step
 

@@ -17,11 +17,10 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, TypeVar
 
-from vkernels.runtime import determinism, events, recording
+from vkernels.runtime import determinism, events, recording, torch_guards
 from vkernels.runtime.recording import CallRecording, current
 from vkernels.runtime.threads import on_threads_change
 
-from . import torch_guards
 from .call_arguments import Bundle, DynamicScalar, LiveInt, leaves
 from .captured_call import MISS, Expectation, NotRepeatableError, OutOfDateError, Repeat
 from .recorded_call import Recorder

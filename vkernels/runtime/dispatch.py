@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from vkernels.compiler.arguments import CPU, Arguments, Same
@@ -28,8 +27,10 @@ from .aliasing import check_written, same_tensors
 from .arrays import address_reader, is_torch
 from .bind_arguments import as_scalar, bind, in_order
 from .bound_executable import bind_cpu
+from .call_entry import NONE_YET, CallEntry, Runnable, filled, version_counter
 from .class_calls import GPU_SECONDS, ClassCalls
 from .dispatch_keys import KEYS
+from .like_calls import Addresses
 from .present_target import present_target
 from .threads import on_threads_change, the_pool
 
@@ -69,63 +70,6 @@ def limits(device: str = CPU) -> Limits:
     return present_target(device).limits
 
 
-class Runnable(Protocol):
-    """Code bound to a call's layout; addresses and scalars are given in the order of the parameters.
-
-    `is_repeatable`: whether calls recorded by library functions may run it again.
-    """
-
-    is_repeatable: bool
-
-    def run(self, addresses: Sequence[int], scalars: Sequence[bool | int | float]) -> None: ...
-    def launch_record(self) -> events.LaunchRecord: ...
-
-
-@dataclass
-class CallEntry:
-    """What calls with one key have in common. Positions count arguments, numbers count tensors.
-
-    `compilation`: of the first of these calls; `counters`: the kernel's. `constants`: the values of the tunable
-    constants that the calls leave open, by position. `readers`: position of each tensor, and a function that gives its
-    address. `scalars`: position of each scalar, and its name in messages. `extents`: number, position, bytes and
-    itemsize of each torch tensor with elements, as its storage may have been resized since. `pairs`: two tensors, the
-    first of them written, and the distances of their addresses, exclusive, between which they may share memory.
-    `tracked`: positions of the written torch tensors, which `count_writes` is called with.
-
-    `distinct`: the code of calls whose tensors share no memory; `shared`: the code of other calls, by the tensors that
-    are the same; `same_by_distances`: which these are. `providers`: of code on a CPU, until the best is there; a GPU's
-    runnable has its own.
-    """
-
-    compilation: Compilation
-    constants: Mapping[int, Constant]
-    readers: tuple[tuple[int, Callable[[Any], int]], ...]
-    scalars: tuple[tuple[int, str], ...]
-    extents: tuple[tuple[int, int, int, int], ...]
-    pairs: tuple[tuple[int, int, int, int], ...]
-    tracked: tuple[int, ...]
-    count_writes: Callable[[Sequence[Any]], object]
-    counters: events.Counters
-    call_record: events.CallRecord
-    distinct: Runnable | None = None
-    shared: dict[Same, Runnable] = field(default_factory=dict)
-    same_by_distances: dict[tuple[int, ...], Same] = field(default_factory=dict)
-    providers: dict[Same, CodeProvider[Runnable]] = field(default_factory=dict)
-
-    def put(self, same: Same, runnable: Runnable | None) -> None:
-        """Let calls run this from now on; None: ask the provider again."""
-        if not same:
-            self.distinct = runnable
-        elif runnable is None:
-            self.shared.pop(same, None)
-        else:
-            self.shared[same] = runnable
-
-    def bind(self, values: Sequence[Any]) -> Arguments:
-        """The arguments of a call, with the constants that it leaves open."""
-        return bind(self.compilation.request.kernel, _filled(values, self.constants))
-
-
 class Launcher:
     """Calls one kernel. May be used by several threads: what is new is compiled once.
 
@@ -139,6 +83,7 @@ class Launcher:
         self._keys = tuple(KEYS[parameter.kind] for parameter in kernel.parameters)
         self._lock = fork_safe_lock()
         self._calls: tuple[dict[Hashable, CallEntry], ...] = {}, {}
+        self._latest: list[tuple[Any, Addresses]] = [NONE_YET, NONE_YET]
         _launchers.add(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
@@ -148,21 +93,12 @@ class Launcher:
             start = time.perf_counter()
         if kwargs or len(args) != len(self._keys):
             args = in_order(self.kernel, args, kwargs, leave_open=True)
-        key = tuple([describe(value) for describe, value in zip(self._keys, args)])  # noqa: B905 (as many, and in haste)
-        calls = self._calls[is_deterministic := determinism.enabled()]
-        entry = calls.get(key)
-        if entry is None:
-            entry, is_cache_miss = self._enter(calls, key, args, is_deterministic), True
-        try:
-            addresses = [read(args[position]) for position, read in entry.readers]
-            for number, position, needed, itemsize in entry.extents:
-                tensor = args[position]
-                left = len(tensor.untyped_storage()) - tensor.storage_offset() * itemsize
-                if left < needed or not addresses[number]:
-                    entry.bind(args)  # which raises
-        except RuntimeError:  # torch's, of tensors without memory
-            entry.bind(args)
-            raise
+        is_deterministic = determinism.enabled()
+        entry, addresses_if_like = self._latest[is_deterministic]
+        addresses = addresses_if_like(args)
+        if addresses is None:
+            entry, addresses, is_new = self._looked_up(args, is_deterministic)
+            is_cache_miss = is_cache_miss or is_new
         runnable = entry.distinct
         for one, other, low, high in entry.pairs:
             if low < addresses[other] - addresses[one] < high:
@@ -174,7 +110,10 @@ class Launcher:
                 runnable, is_cache_miss = self._compiled(entry, args, ()), True
         if is_cache_miss:
             events.count_miss(self._counters)
-        scalars = [as_scalar(args[position], name) for position, name in entry.scalars] if entry.scalars else ()
+        scalars = [
+            value if type(value := args[position]) is float else as_scalar(value, name)
+            for position, name in entry.scalars
+        ] if entry.scalars else ()  # fmt: skip
         try:
             runnable.run(addresses, scalars)
         except OutOfMemoryError as error:
@@ -188,6 +127,29 @@ class Launcher:
             end = time.perf_counter()
             events.notify(self.kernel.name, runnable.launch_record(), start, end, not is_cache_miss, entry.call_record)
 
+    def _looked_up(self, args: Sequence[Any], is_deterministic: bool) -> tuple[CallEntry, list[int], bool]:
+        """The entry of calls with the key of these arguments, their addresses, and whether the entry is new."""
+        key = tuple([describe(value) for describe, value in zip(self._keys, args)])  # noqa: B905 (as many, and in haste)
+        latest = self._latest  # before the calls: `forget` replaces both
+        calls, is_new = self._calls[is_deterministic], False
+        entry = calls.get(key)
+        if entry is None:
+            entry, is_new = self._enter(calls, key, args, is_deterministic), True
+        try:
+            addresses = [read(args[position]) for position, read in entry.readers]
+            for number, position, needed, itemsize in entry.extents:
+                tensor = args[position]
+                left = len(tensor.untyped_storage()) - tensor.storage_offset() * itemsize
+                if left < needed or not addresses[number]:
+                    entry.bind(args)  # which raises
+        except RuntimeError:  # torch's, of tensors without memory
+            entry.bind(args)
+            raise
+        entry.looked_up += 1
+        if entry.looked_up % 2 == 0:  # so that of calls that alternate some are found fast
+            latest[is_deterministic] = entry, entry.addresses_if_like(args, self._keys)
+        return entry, addresses, is_new
+
     @property
     def session(self) -> CompilerSession:
         """The session that compiles for this launcher."""
@@ -200,7 +162,7 @@ class Launcher:
 
     def forget(self) -> None:
         """Drop the cached calls, but not compiled code: they depend on the number of threads and on what is tuned."""
-        self._calls = {}, {}
+        self._calls, self._latest = ({}, {}), [NONE_YET, NONE_YET]
 
     def compile(self, args: Sequence[Any], kwargs: Mapping[str, Any], plan: Plan | None = None) -> Code:
         """The code that this call would run, with the text of every stage; `plan` replaces the kernel's own."""
@@ -238,7 +200,7 @@ class Launcher:
             pairs=_pairs(written, arguments),
             tracked=tuple(positions[name] for name in written if is_torch(values[positions[name]])),
             # Autograd notices values that it saved before a tensor was written in place.
-            count_writes=tuple if torch is None else torch.autograd.graph.increment_version,
+            count_writes=tuple if torch is None else version_counter(torch),
             counters=self._counters,
             call_record=events.CallRecord(
                 file_of(self.kernel), arguments.sizes, arguments.dtypes, arguments.constants, tuple(names.values()),
@@ -260,7 +222,7 @@ class Launcher:
         plan: Plan | None = None, keep_stages: bool = False,
     ) -> Compilation:  # fmt: skip
         """Start to compile for a call. Raises `ArgumentError` for arguments that do not fit."""
-        arguments = bind(self.kernel, _filled(values, left_open))
+        arguments = bind(self.kernel, filled(values, left_open))
         target, names = present_target(arguments.device), tuple(self.kernel.parameters[n].name for n in left_open)
         return self.session.compile(
             CompileRequest(self.kernel, arguments, target, (), names, plan, keep_stages, is_deterministic)
@@ -356,10 +318,6 @@ class Launcher:
         return run_with_less_memory(
             provider, error, partial(entry.put, same), lambda bound: bound.run(addresses, scalars)
         )  # fmt: skip
-
-
-def _filled(values: Sequence[Any], constants: Mapping[int, Constant]) -> Sequence[Any]:
-    return [constants.get(number, value) for number, value in enumerate(values)]
 
 
 def _pairs(written: Sequence[str], arguments: Arguments) -> tuple[tuple[int, int, int, int], ...]:

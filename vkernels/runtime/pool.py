@@ -22,6 +22,7 @@ from vkernels.ir.errors import SetupError
 from vkernels.targets.host_cpu import SHARE_SECONDS, WAKE_SECONDS
 
 from .memory_blocks import Block
+from .native_functions import NativeFunction, address_in_python
 from .pool_board_ir import BELL_ENDS, BOARD_WORDS, HAS_BELL, HIGH, LOW, NORMAL
 from .pool_call_ir import CODE_WORDS, IMPORTED
 from .pool_ir import POOL_WORDS, pool_ir
@@ -130,7 +131,7 @@ class Pool:
         words = Block(8 * (CODE_WORDS + len(codes)))
         values: list[ctypes.c_int64 | int] = [self._address, call.address, slots, len(codes), *codes]
         (ctypes.c_int64 * len(values)).from_address(words.address)[:] = values
-        return self._code.bound(words.address), words
+        return self._code.call.bound(words.address), words
 
     def stop(self) -> None:
         """End the helpers, after what they are doing; `run` still works, on the calling thread."""
@@ -146,17 +147,6 @@ class Pool:
                 self._code.join(thread, None)
             self._helpers.clear()
             self._words[36] = self._words[8] = 0  # their ids mean nothing now
-
-
-class _Method(ctypes.Structure):
-    """`PyMethodDef` of Python's C interface."""
-
-    _fields_ = (
-        ("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p),
-    )  # fmt: skip
-
-
-METH_FASTCALL = 0x80
 
 
 class _Code:
@@ -175,7 +165,7 @@ class _Code:
         for name in ("syscall", "sched_getcpu", "clock_gettime"):
             library.import_symbol(name, ctypes.cast(getattr(process, name), ctypes.c_void_p).value)
         for name in IMPORTED:
-            library.import_symbol(name, ctypes.addressof(ctypes.c_byte.in_dll(ctypes.pythonapi, name)))
+            library.import_symbol(name, address_in_python(name))
         for name in ("vk_run", "vk_call", "vk_helper", "vk_stop", "vk_bell", "vk_stop_bell", "this_thread"):
             library.export_symbol(name)
         self.library = library.link(self.jit, "vk_pool")
@@ -186,18 +176,10 @@ class _Code:
         self.this_thread = ctypes.CFUNCTYPE(ctypes.c_int64)(self.library["this_thread"])
         self.stop_bell = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.library["vk_stop_bell"])
         self.helper, self.bell = self.library["vk_helper"], self.library["vk_bell"]
-        self._method = _Method(b"run", self.library["vk_call"], METH_FASTCALL, None)
-        self._new_function = ctypes.pythonapi["PyCFunction_NewEx"]  # not the shared one, whose types others may set
-        self._new_function.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-        self._new_function.restype = ctypes.py_object
+        self.call = NativeFunction(b"run", self.library["vk_call"])
         self.create, self.join = process.pthread_create, process.pthread_join
         self.create.argtypes = [ctypes.c_void_p] * 4
         self.join.argtypes = [ctypes.c_void_p] * 2
-
-    def bound(self, address: int) -> Callable[..., object]:
-        """`vk_call` with these words, as a function of Python."""
-        function: Callable[..., object] = self._new_function(ctypes.addressof(self._method), address, None)
-        return function
 
 
 @cache

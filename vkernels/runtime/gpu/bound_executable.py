@@ -3,34 +3,42 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from vkernels.ir.plan import Plan
 
 from ..events import LaunchRecord
 from .device import GpuDevice
+from .native_launch import native_launch, split_code
 from .packing import Packed
 
 
 class BoundGpuExecutable:
     """Loaded code for arguments of one shape; may be called from several threads at once.
 
-    A call starts its launches on the device's current stream and waits for nothing.
+    A call starts its launches on the device's current stream and waits for nothing. It is one call of native code,
+    where the driver gives the address of its function; what that refuses goes through the driver's `launch`.
     """
 
     def __init__(self, device: GpuDevice, packed: Packed, plan: Plan, rung: str):
         self.device, self.packed, self.plan, self.rung = device, packed, plan, rung
-        self._frames: list[_Frame] = []
+        driver = device.driver
+        self._number, self._own_bytes = device.number, packed.own_bytes
+        self._current_device, self._stream = driver.current_device, driver.stream
+        self._launch: Callable[..., int] | None = None
+        if packed.starts and (address := driver.launch_address):
+            self._launch, self._kept = native_launch(packed, address)
 
     def run(self, addresses: Sequence[int], scalars: Sequence[bool | int | float]) -> None:
         """Start the kernel on tensors at these addresses, with these scalars, both in the order of the parameters."""
-        if not self.packed.starts:
-            return
-        number, driver = self.device.number, self.device.driver
-        if driver.current_device() == number:
-            self._run(addresses, scalars)
-        else:
-            with driver.on(number):
+        number = self._number
+        if self._current_device() == number:
+            if self._launch is None or self._own_bytes:
+                self._run(addresses, scalars)
+            elif result := self._launch(*addresses, *scalars, self._stream(number)):
+                self._go_on(result, addresses, scalars)
+        elif self.packed.starts:
+            with self.device.driver.on(number):
                 self._run(addresses, scalars)
 
     def launch_record(self) -> LaunchRecord:
@@ -42,44 +50,45 @@ class BoundGpuExecutable:
         )  # fmt: skip
 
     def _run(self, addresses: Sequence[int], scalars: Sequence[bool | int | float]) -> None:
-        packed, number, driver = self.packed, self.device.number, self.device.driver
-        try:
-            frame = self._frames.pop()
-        except IndexError:
-            frame = _Frame(packed)
-        words = frame.words
+        """Start the launches on the device, which is the current one."""
+        if not self.packed.starts:
+            return
+        # Given back when the last launch is in the stream: its next user comes later in that stream.
+        memory = self.device.driver.allocate(self._number, self._own_bytes) if self._own_bytes else None
+        start = 0 if memory is None else memory.data_ptr()
+        if self._launch is None:
+            self._start(0, addresses, scalars, start)
+            return
+        own = () if memory is None else (start,)
+        if result := self._launch(*addresses, *scalars, *own, self._stream(self._number)):
+            self._go_on(result, addresses, scalars, start)
+
+    def _go_on(
+        self, result: int, addresses: Sequence[int], scalars: Sequence[bool | int | float], start: int = 0
+    ) -> None:
+        """Start the launch that failed, and those behind it, as the driver does where a thread has no context; else it
+        raises its error."""
+        _, failed = split_code(result)
+        self._start(failed, addresses, scalars, start)
+
+    def _start(self, first: int, addresses: Sequence[int], scalars: Sequence[bool | int | float], start: int) -> None:
+        """Start launches through the driver's `launch`, from number `first` on. `start`: of the call's own memory."""
+        packed, driver = self.packed, self.device.driver
+        words = (ctypes.c_int64 * max(1, len(packed.template)))(*packed.template)
+        floats = (ctypes.c_double * len(words)).from_buffer(words)
         for slot, tensor in packed.pointers:
             words[slot] = addresses[tensor]
         for slot, scalar, is_float in packed.scalars:
             if is_float:
-                frame.floats[slot] = scalars[scalar]
+                floats[slot] = scalars[scalar]
             else:
                 words[slot] = int(scalars[scalar])
-        # Given back when the last launch is in the stream: its next user comes later in that stream.
-        memory = driver.allocate(number, packed.own_bytes) if packed.own_bytes else None
-        if memory is not None:
-            start = memory.data_ptr()
-            for slot, offset in packed.own:
-                words[slot] = start + offset
-        stream = driver.stream(number)
-        for function, grid, threads, shared, arguments in frame.launches:
-            driver.launch(function, grid, threads, shared, stream, arguments)
-        self._frames.append(frame)
-
-
-class _Frame:
-    """The memory of one call at a time. Drivers copy the arguments during the launch, so it is free again
-    afterwards."""
-
-    __slots__ = ("floats", "launches", "pointers", "words")
-
-    def __init__(self, packed: Packed):
-        count = max(1, len(packed.template))
-        self.words = (ctypes.c_int64 * count)(*packed.template)
-        self.floats = (ctypes.c_double * count).from_buffer(self.words)
-        start = ctypes.addressof(self.words)
-        self.pointers = (ctypes.c_void_p * count)(*(start + 8 * slot for slot in range(count)))
-        pointers = ctypes.addressof(self.pointers)
-        self.launches = [
-            (each.function, each.grid, each.threads, each.shared, pointers + 8 * each.first) for each in packed.starts
-        ]
+        for slot, offset in packed.own:
+            words[slot] = start + offset
+        base = ctypes.addressof(words)
+        pointers = (ctypes.c_void_p * len(words))(*(base + 8 * slot for slot in range(len(words))))
+        stream = driver.stream(self._number)
+        for each in packed.starts[first:]:
+            driver.launch(
+                each.function, each.grid, each.threads, each.shared, stream, ctypes.addressof(pointers) + 8 * each.first
+            )

@@ -6,6 +6,7 @@ import ctypes
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from vkernels.ir.errors import OutOfMemoryError, SetupError
@@ -62,6 +63,15 @@ class Driver(ABC):
         code = self._launch(function, grid, 1, 1, threads, 1, 1, shared, stream, arguments, None)
         if code:
             self._check(code, "launching a kernel")
+
+    @cached_property
+    def launch_address(self) -> int | None:
+        """The address of the library's function that launches; None where that is no native code."""
+        function: Any = self._launch
+        try:
+            return ctypes.cast(function, ctypes.c_void_p).value
+        except ctypes.ArgumentError:
+            return None
 
     @contextmanager
     def beside_captures(self) -> Iterator[None]:

@@ -50,11 +50,13 @@ class Packed:
 
     `template`: every slot, 0 where a call writes. `pointers`: slots that take the address of a tensor, and which;
     `scalars`: slots that take a scalar, which, and whether it is an f64; `own`: slots that take an address within the
-    call's own memory of `own_bytes` bytes, and how far from its start. Launches without programs are left out.
+    call's own memory of `own_bytes` bytes, and how far from its start. `given`: how many tensors and scalars a call
+    has. Launches without programs are left out.
     """
 
     def __init__(self, arguments: Arguments, prepared: HostArguments):
         self._arguments = arguments
+        self.given = len(arguments.tensors), len(arguments.scalars)
         self._tensors = {name: number for number, name in enumerate(arguments.tensors)}
         self._scalars = {name: number for number, name in enumerate(arguments.scalars)}
         self._buffers: list[int] = []
