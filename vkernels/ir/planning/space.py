@@ -29,7 +29,9 @@ from ..cost_model.read_loops import Known, read_loops
 from ..dialect import (
     AccessOp,
     DotOp,
+    GatherOp,
     KernelOp,
+    LoadOp,
     MaxOp,
     RangeOp,
     ScatterOp,
@@ -152,10 +154,11 @@ class PlanSearchSpace:
 
     @cached_property
     def streamable(self) -> tuple[str, ...]:
-        """Those of them whose rows begin at whole registers: only such stores can pass a CPU's caches."""
+        """Those that it does not read, whose rows begin at whole registers: only these may pass a CPU's caches."""
         found: list[str] = []
+        read = {op.base for op in self.kernel.walk() if isinstance(op, GatherOp | LoadOp)}
         for name, tensor in tensors_of(self.kernel).items():
-            if name in self.stored:
+            if name in self.stored and self.kernel.parameter(name) not in read:
                 width = bytes_of(tensor.element)
                 steps = [stride * width for stride in self.strides[name] if stride != 1]
                 if all(step % min(MOST_ALIGNED, self.limits.register_bytes) == 0 for step in steps):
