@@ -42,3 +42,30 @@ def test_a_stack_of_axes_is_loaded_as_one_side_of_the_dot():
         assert isinstance(dot.operands[0].owner, tt.LoadOp)
         assert isinstance(dot.operands[1].owner, tt.LoadOp)
     assert_same(module, ttir, arguments, SIZES)
+
+
+@vk.kernel
+def scores(
+    q: Float[vk.Tensor, "B G M D"], k: Float[vk.Tensor, "B G N D"], v: Float[vk.Tensor, "B G N E"],
+    out: Float[vk.Tensor, "B G M E"],
+):  # fmt: skip
+    b, g, i, j, d, e = vk.tile("B"), vk.tile("G"), vk.tile("M"), vk.whole("N"), vk.whole("D"), vk.whole("E")
+    score = vk.dot(q[b, g, i, d], k[b, g, j, d])
+    out[b, g, i, e] = vk.dot(score, v[b, g, j, e])
+
+
+def test_axes_of_one_position_are_no_dimensions_of_operands():
+    """A tile of one head is loaded as the matrix that the dot takes, so that Triton leaves it in shared memory."""
+    rng = np.random.default_rng()
+    arguments = {"q": (2, 3, 21, 16), "k": (2, 3, 48, 16), "v": (2, 3, 48, 32)}
+    arguments = {name: rng.integers(-3, 4, shape).astype(np.float32) for name, shape in arguments.items()}
+    arguments["out"] = np.full((2, 3, 21, 32), np.nan, np.float32)
+    sizes = {"B": 2, "G": 3, "M": 21, "N": 48, "D": 16, "E": 32}
+    module = module_of(scores)
+    plan = Plan({"b": 1, "g": 1, "i": 16}, {"j": 16, "d": 16, "e": 32}, lanes="e")
+    ttir = lowered(module, plan, Facts({"D": 16, "E": 32}, {"N": 16}))
+    (launch,) = ttir.launches
+    loads = [op for op in launch.module.walk() if isinstance(op, tt.LoadOp)]
+    assert loads
+    assert all(len(tt.shape(op.result.type)) == 2 for op in loads)
+    assert_same(module, ttir, arguments, sizes)

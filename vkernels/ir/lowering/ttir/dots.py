@@ -137,8 +137,8 @@ def _dot(
     if is_turned(operation, shape):
         (left, of_left, rows), (right, of_right, columns) = (right, of_right, columns), (left, of_left, rows)
     order = (*batch, *rows, *columns)
-    a = operands[left] if left in operands else _grouped(build, left, of_left, (batch, rows, axis), shape)
-    b = operands[right] if right in operands else _grouped(build, right, of_right, (batch, axis, columns), shape)
+    a = operands[left] if left in operands else _operand(build, left, of_left, (batch, rows, axis), shape)
+    b = operands[right] if right in operands else _operand(build, right, of_right, (batch, axis, columns), shape)
     c = _grouped(build, total, axes, (batch, rows, columns), shape)
     precision = operation.precision.data
     imprecise = IMPRECISE if precision == "tf32" and is_quarter(tt.element(left.type)) else 0
@@ -159,6 +159,19 @@ def _ungrouped(
     if tt.shape(result.type) != tuple(sizes):
         result = build.pure(tt.ReshapeOp(result, sizes))
     return transposed(build, result, order, axes)
+
+
+def _operand(
+    build: TtirBuilder, value: SSAValue, axes: Sequence[str], groups: Sequence[tuple[str, ...]], shape: DotShape
+) -> SSAValue:
+    """`_grouped`, but axes of one position go first where the others are in another order: Triton reads a transposed
+    operand where it lies in shared memory only if it is a matrix, and copies any other there once more."""
+    long = [axis for axis in axes if shape.sizes[axis] > 1]
+    wanted = [axis for group in groups for axis in group if axis in long]
+    if len(long) < len(axes) and long != wanted:
+        value, axes = build.pure(tt.ReshapeOp(value, [shape.sizes[axis] for axis in long])), long
+        groups = [tuple(axis for axis in group if axis in long) for group in groups]
+    return _grouped(build, value, axes, groups, shape)
 
 
 def _grouped(

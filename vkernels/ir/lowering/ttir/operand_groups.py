@@ -69,8 +69,7 @@ def operand_groups(load: AccessOp) -> tuple[tuple[str, ...], ...] | None:
         return None
     dot, is_left = used
     shape = dot_shape(dot)
-    is_stack = any(sum(shape.sizes[axis] > 1 for axis in side) > 1 for side in (shape.rows, shape.columns))
-    if shape.count(shape.batch) > 1 or not is_stack:
+    if shape.count(shape.batch) > 1 or len(axes_of(load.tile)) <= 2:
         return None
     side = (*shape.batch, *(shape.rows if is_left else shape.columns))  # of a batch there is one position
     return (side, (shape.axis,)) if is_left != is_turned(dot, shape) else ((shape.axis,), side)
