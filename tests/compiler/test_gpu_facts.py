@@ -83,3 +83,11 @@ def test_alignment_is_that_of_each_tensor() -> None:
     }
     found = facts_for(KERNEL, Plan({"i": 4}, {"j": 32}), {"M": 4, "N": 64}, tensors, for_gpu=True)
     assert found.aligned == tuple(name for name, tensor in tensors.items() if tensor.address % 16 == 0), starts
+
+
+def test_a_size_of_a_whole_chunk_is_at_least_that():
+    """Code for a shorter axis must not rely on a loop that runs."""
+    plan = {"tiles": {"i": 4}, "chunks": {"j": 64}}
+    assert facts((12, 1040), True, **plan).least == facts((12, 64 + 16), True, **plan).least == {"N": 64}
+    assert facts((12, 48), True, **plan).least == facts((12, 0), True, **plan).least == {}
+    assert facts((12, 1040), False, **plan).least == {}

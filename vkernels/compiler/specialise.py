@@ -75,12 +75,14 @@ def facts_for(
     whole axis that is held at once or has scratchpad, or behind every whole axis if `exact_whole`; bounds of sizes
     along which floats are summed. Sizes that change within the `size_class`, which must hold the call's, are not known:
     in place of an exact size there is a capacity, the largest of the class. `for_gpu`: also that 16 divides an extent,
-    and which tensors are aligned and which are large, for wide loads and narrow offsets.
+    which tensors are aligned and which are large, for wide loads
+    and narrow offsets, and that an extent has a whole chunk, so that the loop over it runs.
     Tensors are distinct: where some are the same, the kernel uses one in place of all (`with_one_for`).
     """
     planned = Facts(size_class.largest(sizes))
     needed: set[str] = set()
     multiples = dict.fromkeys(sorted(size_class.wide), WIDE)
+    least: dict[str, int] = {}
     stored = {axis for op in kernel.walk() if isinstance(op, ScratchOp) for axis in op.result.type.shape}
     for axis in kernel.body.block.ops:
         if not isinstance(axis, TileOp | WholeOp):
@@ -98,6 +100,8 @@ def facts_for(
             for step in (_step(axis, plan, sizes[size]), *([WIDE] if for_gpu else [])):
                 if step > 1 and sizes[size] % step == 0:
                     multiples[size] = lcm(multiples.get(size, 1), step)
+            if isinstance(axis, WholeOp) and 0 < (chunk := plan.chunks.get(axis.axis.data, 1)) <= sizes[size]:
+                least[size] = max(least.get(size, 1), chunk)
     for size in sizes_of_half_sums(kernel) if for_gpu else ():
         if size not in size_class.most and sizes[size] % 2 == 0:
             multiples[size] = lcm(multiples.get(size, 1), 2)
@@ -111,7 +115,9 @@ def facts_for(
     if not for_gpu:
         return facts
     aligned = tuple(name for name, view in tensors.items() if is_aligned(view))
-    return replace(facts, aligned=aligned, large=tuple(name for name, view in tensors.items() if is_large(view)))
+    large = tuple(name for name, view in tensors.items() if is_large(view))
+    least = {size: number for size, number in least.items() if size not in exact}
+    return replace(facts, aligned=aligned, large=large, least=least)
 
 
 def _sizes_behind(extent: SSAValue) -> set[str]:

@@ -19,7 +19,8 @@ class Facts:
 
     `sizes`: exact sizes, by name. `multiples`: numbers that divide a size, by name. `bounds`: numbers that a size does
     not exceed, by name, for sums that are cut into blocks. `capacities`: numbers that a size does not exceed, by name,
-    for which memory is laid out, and whole axes are held, with masks. `strides`: of each tensor parameter, elements a
+    for which memory is laid out, and whole axes are held, with masks. `least`: numbers that a size is not below, by
+    name: a loop over it runs. `strides`: of each tensor parameter, elements a
     dimension, `UNKNOWN` where not known; a tensor without an entry has no known strides. `distinct`: no tensor that is
     written overlaps another. `aligned`: tensors whose address is a multiple of 16 bytes and whose strides other than 0
     and 1 are positive multiples of 16 elements. `large`: tensors in which some element is 2³¹ or more elements from the
@@ -34,6 +35,7 @@ class Facts:
     large: tuple[str, ...] = ()
     bounds: Mapping[str, int] = field(default_factory=dict)
     capacities: Mapping[str, int] = field(default_factory=dict)
+    least: Mapping[str, int] = field(default_factory=dict)
 
     def most(self, size: str) -> int | None:
         """The least number that the size is known not to exceed; itself if it is known."""
@@ -51,7 +53,7 @@ class Facts:
     def to_attribute(self) -> DictionaryAttr:
         """As the `facts` of a `vk.kernel` or `vk.mapped`."""
         entries = {name: _attribute(getattr(self, name)) for name in ("sizes", "multiples", "strides")}
-        for name in ("distinct", "bounds", "capacities", "aligned", "large"):
+        for name in ("distinct", "bounds", "capacities", "least", "aligned", "large"):
             if value := getattr(self, name):
                 entries[name] = _attribute(value)
         return DictionaryAttr(entries)

@@ -172,6 +172,9 @@ def _check_facts(facts: Facts, sizes: Mapping[str, int], arguments: Mapping[str,
     for name, most in [*facts.bounds.items(), *facts.capacities.items()]:
         if name in sizes and sizes[name] > most:
             raise ArgumentError(f"size {name} is {sizes[name]}, but the kernel was mapped for {most} at most")
+    for name, least in facts.least.items():
+        if name in sizes and sizes[name] < least:
+            raise ArgumentError(f"size {name} is {sizes[name]}, but the kernel was mapped for {least} at least")
     for name, strides in facts.strides.items():
         array = np.asarray(arguments[name])
         for dimension, stride in enumerate(strides):

@@ -29,16 +29,16 @@ from .compute import (
 )
 from .descriptors import DescriptorLoadOp, DescriptorStoreOp, MakeTensorDescriptorOp, TensorDescriptorType
 from .memory import AddPtrOp, Atomic, AtomicOp, BitcastOp, LoadOp, PtrToIntOp, ScratchpadOp, StoreOp
-from .programs import BarrierOp, FuncOp, NumProgramsOp, ProgramIdOp, ReturnOp
+from .programs import AssumeOp, BarrierOp, FuncOp, NumProgramsOp, ProgramIdOp, ReturnOp
 from .types import MOST_ELEMENTS, PointerType, element, shape, tensor, verify_tensor
 
 __all__ = [
-    "GPU", "MOST_ELEMENTS", "TT", "AddPtrOp", "Atomic", "AtomicOp", "BarrierOp", "BitcastOp", "BroadcastOp",
-    "DescriptorLoadOp", "DescriptorStoreOp", "DotOp", "DotScaledOp", "ExpandDimsOp", "FpToFpOp", "FuncOp", "LoadOp",
-    "MakeRangeOp", "MakeTensorDescriptorOp", "NumProgramsOp", "PointerType", "PreciseDivOp", "PreciseSqrtOp",
-    "ProgramIdOp", "PtrToIntOp", "ReduceOp", "ReduceReturnOp", "ReshapeOp", "ReturnOp", "ScanOp", "ScanReturnOp",
-    "ScratchpadOp", "SplatOp", "StoreOp", "TensorDescriptorType", "TransOp", "UnsplatOp", "element", "shape", "tensor",
-    "verify_tensor",
+    "GPU", "LLVM", "MOST_ELEMENTS", "TT", "AddPtrOp", "AssumeOp", "Atomic", "AtomicOp", "BarrierOp", "BitcastOp",
+    "BroadcastOp", "DescriptorLoadOp", "DescriptorStoreOp", "DotOp", "DotScaledOp", "ExpandDimsOp", "FpToFpOp",
+    "FuncOp", "LoadOp", "MakeRangeOp", "MakeTensorDescriptorOp", "NumProgramsOp", "PointerType", "PreciseDivOp",
+    "PreciseSqrtOp", "ProgramIdOp", "PtrToIntOp", "ReduceOp", "ReduceReturnOp", "ReshapeOp", "ReturnOp", "ScanOp",
+    "ScanReturnOp", "ScratchpadOp", "SplatOp", "StoreOp", "TensorDescriptorType", "TransOp", "UnsplatOp", "element",
+    "shape", "tensor", "verify_tensor",
 ]  # fmt: skip
 
 _OPERATIONS: list[type[Operation]] = [
@@ -49,3 +49,4 @@ _OPERATIONS: list[type[Operation]] = [
 ]  # fmt: skip
 TT = Dialect("tt", _OPERATIONS, [PointerType, TensorDescriptorType])
 GPU = Dialect("gpu", [BarrierOp], [])
+LLVM = Dialect("llvm", [AssumeOp], [])

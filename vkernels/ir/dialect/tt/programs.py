@@ -6,15 +6,18 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    DenseArrayBase,
     FunctionType,
     IntegerAttr,
     StringAttr,
     SymbolNameConstraint,
+    i1,
     i32,
 )
-from xdsl.ir import Attribute, Region
+from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
+    operand_def,
     opt_prop_def,
     prop_def,
     region_def,
@@ -87,3 +90,15 @@ class BarrierOp(TtOp):
     """Wait until all of a program's threads are here; each then sees what the others wrote before."""
 
     name = "gpu.barrier"
+
+
+@irdl_op_definition
+class AssumeOp(TtOp):
+    """A condition that holds: nothing happens, and compilers may rely on it."""
+
+    name = "llvm.intr.assume"
+    condition = operand_def(i1)
+    op_bundle_sizes = prop_def(DenseArrayBase)
+
+    def __init__(self, condition: SSAValue):
+        super().__init__(operands=[condition], properties={"op_bundle_sizes": DenseArrayBase.from_list(i32, [])})

@@ -14,6 +14,11 @@ from ..state import Handler
 from .access import TtirInterpreter
 
 
+def _assume(run: TtirInterpreter, op: tt.AssumeOp, condition: Array) -> None:
+    if not condition:
+        raise run.state.fault(op, "the code relies on a condition that does not hold")
+
+
 def _resize(_: TtirInterpreter, op: tt.SplatOp | tt.BroadcastOp, value: Array) -> Array:
     return np.broadcast_to(value, tt.shape(op.result.type))
 
@@ -77,6 +82,7 @@ def _combined(run: TtirInterpreter, body: Region, left: list[Array], right: list
 
 
 TT_COMPUTE_HANDLERS: dict[type[Operation], Handler] = {
+    tt.AssumeOp: _assume,
     tt.ProgramIdOp: lambda run, op: np.int32(run.state.program.number),
     tt.NumProgramsOp: lambda run, op: np.int32(run.programs),
     tt.MakeRangeOp: lambda _, op: np.arange(op.start.value.data, op.end.value.data, dtype=np.int32),

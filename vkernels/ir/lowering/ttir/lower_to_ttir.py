@@ -7,7 +7,7 @@ import re
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i32, i64
 from xdsl.dialects.scf import ForOp, YieldOp
 from xdsl.ir import Block, Operation, Region, SSAValue
-from xdsl.rewriter import Rewriter
+from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import Pure
 
 from vkernels.ir.dialect import REDUCTIONS, BufferOp, LaunchOp, MappedOp, ScratchOp, SizeOp, arith, tt
@@ -91,6 +91,7 @@ class _Launch:
             swap_size.properties["value"] = IntegerAttr(state.swap.top, i64)
         self.build.finish(self.entry)
         _remove_unused(self.entry)
+        self._assume_sizes()
         parameters, attributes = self.signature.used()
         function = tt.FuncOp(self.name, Region(self.entry), attributes)
         function.location = self.launch.location
@@ -104,6 +105,24 @@ class _Launch:
         return TtirLaunch(
             self.name, module, parameters, scratch_bytes, state.swap.top, self.is_persistent, self.launch.warps
         )
+
+    def _assume_sizes(self) -> None:
+        """Say how large sizes are at least, so that loops over them surely run.
+
+        Where one might not, matrix units of sm_90 take turns with all other instructions (ptxas C7513, C7515): on that
+        way around the loop, plain instructions define the sums that they may still be adding to.
+        """
+        if not any(isinstance(op, ForOp) for op in self.entry.walk()):
+            return
+        for name, least in self.signature.facts.least.items():
+            size = self.signature.sizes[name]
+            if isinstance(size, SSAValue) and size.uses.get_length():
+                number = arith.ConstantOp(IntegerAttr(least, i64))
+                enough = arith.CmpiOp(size, number.result, "sge")
+                added = [number, enough, tt.AssumeOp(enough.result)]
+                for op in added:
+                    op.location = self.mapped.location
+                Rewriter.insert_op(added, InsertPoint.at_start(self.entry))
 
     def _top_level(self) -> None:
         """The arithmetic on sizes, which every launch repeats, and the buffers."""
