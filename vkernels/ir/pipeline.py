@@ -63,7 +63,7 @@ def gpu_pipeline(plan: Plan, facts: Facts, formats: TensorFormats = NO_FORMATS) 
 
     return (
         SplitPhases(),
-        ApplyPlan(plan, facts),
+        ApplyPlan(plan, facts, gpu=True),
         FormScaledDots(formats.scaled, formats.bfloat16),
         InsertBarriers(),
         BlockSums(gpu=True),

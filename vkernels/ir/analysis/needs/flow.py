@@ -29,7 +29,8 @@ class Flow:
     `extents`, `sizes`: for each axis, its number of positions and the elements of a program's tile or of a chunk.
     `members`: for each phase, the operations that it may execute, with 1 where it does and 0 where not. `moved`: sums
     that the phase of a maximum computes if the plan goes online, with that phase and 1 where it does. `homed`: results
-    of such dots that may be accumulated in their homes, with the axis that is summed.
+    of such dots that may be accumulated in their homes, with the axis that is summed. `complete`: maxima and sums of
+    which such a loop carries no tile of partial results, with 1 where it does not.
     """
 
     kernel: KernelOp
@@ -39,6 +40,7 @@ class Flow:
     members: dict[PhaseOp, dict[Operation, Expr]] = field(default_factory=dict)
     moved: dict[Operation, tuple[PhaseOp, Expr]] = field(default_factory=dict)
     homed: dict[SSAValue, str] = field(default_factory=dict)
+    complete: dict[Operation, Expr] = field(default_factory=dict)
 
     @cached_property
     def phases(self) -> list[PhaseOp]:
@@ -127,6 +129,9 @@ def _moved(flow: Flow) -> dict[Operation, tuple[PhaseOp, Expr]]:
         for group in groups_along(analysis.under(held), axis, Facts(distinct=True)):
             goes = symbol(f"online.{axis}") * (1 - symbol(f"held.{axis}"))
             around = analysis.chunks(group.maximum) - {axis}
+            on_gpu = 1 - symbol("device.is_cpu")
+            has_dots = any(isinstance(total, DotOp) for total in group.totals)
+            flow.complete[group.maximum] = either([flow.complete.get(group.maximum, ZERO), goes * on_gpu])
             for total in group.totals:
                 result = total.results[0]
                 own = sorted(analysis.chunks(total) - {axis} - around)
@@ -136,6 +141,8 @@ def _moved(flow: Flow) -> dict[Operation, tuple[PhaseOp, Expr]]:
                     carried = carried + (1 - carried) * flow.has_home(result)
                 weight = product([goes, *(symbol(f"held.{name}") for name in sorted(around)), carried])
                 found[total] = analysis.phase[group.maximum], weight
+                if has_dots:
+                    flow.complete[total] = weight * on_gpu
     return found
 
 

@@ -192,14 +192,22 @@ def _carried(state: _Phase) -> Iterable[LiveRange]:
     last = len(state.number)
     for op, weight in state.members.items():
         if isinstance(op, ReductionOp) and not state.flow.analysis.axes[op.axis.data].is_tile:
-            yield LiveRange(weight * state.flow.chunked(op.tile) * state.held(op.tile), 0, last)
+            complete = state.flow.complete.get(op, ZERO)
+            partial = complete * state.held(op.result) + (1 - complete) * state.held(op.tile)
+            yield LiveRange(weight * state.flow.chunked(op.tile) * partial, 0, last)
         elif isinstance(op, DotOp):
             if op in state.flow.scaled.upper:  # part of the dot of the lower halves
                 weight *= 1 - on_tensor_cores(state.flow, op)
             whole = _summed_at_once(state, op)
-            used = max((state.number[user] for user in _users(state, op.result)), default=last)
+            users = _users(state, op.result)
+            used = max((state.number[user] for user in users), default=last)
+            ends = used
+            if not any(isinstance(user, DotOp | ScanOp | ReductionOp) and state.number[user] == used for user in users):
+                ends = max(state.number[op], used - 1)  # the last user takes its registers; not so AMD's compiler
             yield LiveRange(weight * (1 - whole) * _dot(state, op), 0, last)
-            yield LiveRange(weight * whole * _dot(state, op), state.number[op], used)
+            yield LiveRange(weight * whole * _dot(state, op), state.number[op], ends)
+            if ends < used:
+                yield LiveRange(symbol("device.is_amd") * weight * whole * _dot(state, op), used, used)
             yield LiveRange(weight * _in_tensor_memory(state.flow, op) * dot_bytes(state.flow, op), last, last)
             yield LiveRange(weight * _plain_operands(state.flow, op), state.number[op], state.number[op])
 

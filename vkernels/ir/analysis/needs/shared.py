@@ -51,7 +51,8 @@ def shared_bytes(flow: Flow, spaces: Spaces, phase: PhaseOp) -> Expr:
                 plain.append((1 - on_tensor_cores(flow, op)) * taken)
     # On plain units all dots of a loop have as many copies; on tensor cores they share the stages.
     needs.append((AHEAD + IS_AMD) * fits(STAGES, number(2)) * total(plain))
-    return most([*needs, total(together), *_conversions(flow, phase, inside)]) + _beside(flow, phase)
+    needs += [total(together), _online(flow, phase)]
+    return most([*needs, *_conversions(flow, phase, inside)]) + _beside(flow, phase)
 
 
 def _beside(flow: Flow, phase: PhaseOp) -> Expr:
@@ -75,6 +76,21 @@ def _operands_in(flow: Flow, phase: PhaseOp) -> Expr:
     dots = [op for item, _ in flow.members[phase].items() if flow.analysis.phase[item] is phase
             for op in item.walk() if isinstance(op, DotOp)]  # fmt: skip
     return most(on_tensor_cores(flow, op) * _operands(flow, op, computed=ZERO) for op in dots)
+
+
+def _online(flow: Flow, phase: PhaseOp) -> Expr:
+    """Loaded operands of all dots in one loop over chunks that goes online."""
+    moved = {op: weight for op, (at, weight) in flow.moved.items() if at is phase and isinstance(op, DotOp)}
+    if not moved:
+        return ZERO
+    along = {op.axis.data for op in moved}
+    parts = []
+    for op, weight in flow.members[phase].items():
+        if isinstance(op, DotOp):
+            inner = sorted(flow.analysis.chunks(op) - along)
+            inside = on_tensor_cores(flow, op) * product(symbol(f"held.{axis}") for axis in inner)
+            parts.append(moved.get(op, weight) * inside * _operands(flow, op, computed=ZERO))
+    return either(moved.values()) * total(parts)
 
 
 def _reduction(flow: Flow, spaces: Spaces, op: ReductionOp, inside: list[frozenset[str]]) -> Expr:

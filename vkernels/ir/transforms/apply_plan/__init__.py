@@ -41,7 +41,7 @@ from .structure import emit_block
 @dataclass(frozen=True)
 class ApplyPlan(ModulePass):
     """Replace every `vk.kernel` of a module by a `vk.mapped`, by a plan. `facts`: what the code may rely on.
-    `units`: the dot units of the processor, by name.
+    `units`: the dot units of the processor, by name. `gpu`: the code is for one.
 
     Raises `PlanError` where the plan does not fit the kernel.
     """
@@ -52,13 +52,14 @@ class ApplyPlan(ModulePass):
     plan: Plan
     facts: Facts
     units: tuple[str, ...] = ()
+    gpu: bool = False
 
     def apply(self, context: Context, module: ModuleOp) -> None:
         split_phases(module)
         block = module.body.block
         for op in [*block.ops]:
             if isinstance(op, KernelOp):
-                block.insert_op_before(map_kernel(op, self.plan, self.facts, self.units), op)
+                block.insert_op_before(map_kernel(op, self.plan, self.facts, self.units, self.gpu), op)
             block.erase_op(op)
 
 
@@ -73,11 +74,12 @@ class _TextOptions(ModulePass):
 
     name = "apply-plan"
     units: tuple[str, ...]
+    gpu: bool
 
     def apply(self, context: Context, module: ModuleOp) -> None:
         plan = Plan(**{name: _value(kind, getattr(self, name)) for name, kind in PLAN_TYPES.items()})
         facts = Facts(**{name: _value(kind, getattr(self, name)) for name, kind in _FACTS.items()})
-        ApplyPlan(plan, facts, self.units).apply(context, module)
+        ApplyPlan(plan, facts, self.units, self.gpu).apply(context, module)
 
 
 ApplyPlanOptions = make_dataclass(
@@ -87,7 +89,7 @@ ApplyPlanOptions = make_dataclass(
         for plain, kinds in ((Plan(), PLAN_TYPES), (Facts(), _FACTS))
         for name, kind in kinds.items()
     ]
-    + [("units", tuple[str, ...], ())],
+    + [("units", tuple[str, ...], ()), ("gpu", bool, False)],
     bases=(_TextOptions,),
     frozen=True,
 )
@@ -107,8 +109,9 @@ def apply_plan(module: ModuleOp, plan: Plan, facts: Facts, units: Sequence[str] 
     return ModuleOp([map_kernel(op, plan, facts, units) for op in module.body.block.ops if isinstance(op, KernelOp)])
 
 
-def map_kernel(kernel: KernelOp, plan: Plan, facts: Facts, units: Sequence[str] = ()) -> MappedOp:
-    """Map a kernel in phases by a plan, dots to these units where they can be. The kernel is not changed."""
+def map_kernel(kernel: KernelOp, plan: Plan, facts: Facts, units: Sequence[str] = (), gpu: bool = False) -> MappedOp:
+    """Map a kernel in phases by a plan, dots to these units where they can be. `gpu`: for one. The kernel is not
+    changed."""
     planned = plan_kernel(kernel, plan, facts)
     check_plan(planned)
     names = [parameter.data for parameter in kernel.parameters]
@@ -120,7 +123,7 @@ def map_kernel(kernel: KernelOp, plan: Plan, facts: Facts, units: Sequence[str] 
     top = LoopFrame(mapped.body.block)
     top.location = kernel.location
     top.values.update(zip(kernel.body.block.args, mapped.body.block.args, strict=True))
-    state = MappingState(planned.analysis, planned.schedule, plan, facts, top)
+    state = MappingState(planned.analysis, planned.schedule, plan, facts, top, gpu)
     state.words = find_word_dots(planned, units)
     emit_sizes(state)
     emit_packs(state)

@@ -59,19 +59,21 @@ class KMajorCopy:
 class MappingState(PlannedKernel):
     """A kernel with its plan, and what has been emitted so far.
 
-    `top`: the mapped kernel's top level. `launch`: the launch that is being filled, with its program `coordinates` by
-    axis. `homes`: memory of the launch, by the value that names the home. `second`: second copies of its scratchpads.
-    `packed`: for the result of a packed tensor's load, the pack and its buffer of shape [programs along each batch
-    axis and the tile axis, elements along the whole axis, elements of a tile], or as `packs.py` has it. `words`: dots
-    that run on a dot unit. `excess`: for the result of an operand's load, its pack and a buffer of what flipping the
-    other operand changes in the sum, to be added, of shape [programs along each batch axis and the tile axis, elements
-    of a tile]. `lasting`: homes and scratchpads that outlast launches, by the value that names each, with their buffer
-    once it exists. `partials`: buffers of partial results along a split axis, by the reduction's result. `exclusive`:
-    tensors that no two programs of the launch update at once. `copies`: private copies of those, where there are
-    several, with the number of the program's own. `k_major`: copies of tensors that loads read in their place.
+    `top`: the mapped kernel's top level. `gpu`: whether it is for one. `launch`: the launch that is being filled, with
+    its program `coordinates` by axis. `homes`: memory of the launch, by the value that names the home. `second`: second
+    copies of its scratchpads. `packed`: for the result of a packed tensor's load, the pack and its buffer of shape
+    [programs along each batch axis and the tile axis, elements along the whole axis, elements of a tile], or as
+    `packs.py` has it. `words`: dots that run on a dot unit. `excess`: for the result of an operand's load, its pack and
+    a buffer of what flipping the other operand changes in the sum, to be added, of shape [programs along each batch
+    axis and the tile axis, elements of a tile]. `lasting`: homes and scratchpads that outlast launches, by the value
+    that names each, with their buffer once it exists. `partials`: buffers of partial results along a split axis, by the
+    reduction's result. `exclusive`: tensors that no two programs of the launch update at once. `copies`: private copies
+    of those, where there are several, with the number of the program's own. `k_major`: copies of tensors that loads
+    read in their place.
     """
 
     top: LoopFrame
+    gpu: bool = False
     launch: LoopFrame | None = None
     coordinates: dict[str, SSAValue] = field(default_factory=dict)
     homes: dict[SSAValue, SSAValue] = field(default_factory=dict)

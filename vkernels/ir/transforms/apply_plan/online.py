@@ -53,10 +53,11 @@ def slack_of(group: Online) -> float:
 class OnlineSums:
     """A group in a loop over chunks of its axis.
 
-    The loop carries the maximum and the base without the axis; for each sum a number for each position in a chunk, for
-    each dot its result; and, for each of them in which selects may hide exponentials, a tile that is 1 where the sum
-    has one that is not hidden. Dots whose results are processed in chunks are accumulated in their homes instead; the
-    loops over these chunks are inside of the loop, so that it carries little else: sums without the axis.
+    The loop carries the maximum and the base without the axis; for each sum a number for each position in a chunk, or
+    on GPUs beside a dot one in all, for each dot its result; and, for each of them in which selects may hide
+    exponentials, a tile that is 1 where the sum has one that is not hidden. Dots whose results are processed in chunks
+    are accumulated in their homes instead; the loops over these chunks are inside of the loop, so that it carries
+    little else: sums without the axis.
     """
 
     state: MappingState
@@ -81,7 +82,15 @@ class OnlineSums:
 
     def _is_complete(self, total: SumOp | DotOp) -> bool:
         """Whether the loop carries a sum over all positions so far."""
-        return isinstance(total, DotOp) or (self.puts_aside and self.state.plan.lanes != self.axis)
+        if isinstance(total, DotOp):
+            return True
+        return self._has_dots if self.state.gpu else self.puts_aside and self.state.plan.lanes != self.axis
+
+    @property
+    def _has_dots(self) -> bool:
+        """Whether the group has a dot. On a GPU its threads hold what a tile of numbers for each position would take,
+        and a sum along a chunk of a dot's operand crosses a few threads of one warp."""
+        return any(isinstance(total, DotOp) for total in self.group.totals)
 
     @property
     def puts_aside(self) -> bool:
@@ -124,9 +133,7 @@ class OnlineSums:
         level = _finite(frame, moved, _is_lowest(frame, moved))
         scale = self._scale(frame, base, level, is_higher)
         values = self._path(frame, tile, level)
-        made = [
-            self._grown(frame, *pair, before, scale, values) for pair, before in zip(self._kept, sums, strict=False)
-        ]
+        made = self._all_grown(frame, sums, scale, values)
         hiding = self._hiding()
         shown = [
             frame.make(arith.MaximumfOp, before, self._shown(frame, total))
@@ -205,6 +212,18 @@ class OnlineSums:
     def _value(self, frame: LoopFrame, operand: SSAValue, values: dict[SSAValue, SSAValue]) -> SSAValue:
         operand = self.state.analysis.source(operand)
         return values[operand] if operand in values else value_in(self.state, frame, operand)
+
+    def _all_grown(
+        self, frame: LoopFrame, sums: Sequence[SSAValue], scale: SSAValue, values: dict[SSAValue, SSAValue]
+    ) -> list[SSAValue]:
+        """The sums with one more chunk, dots last: a matrix unit may still work on them when the next chunk begins, and
+        what stands behind them would make it wait."""
+        kept = list(enumerate(zip(self._kept, sums, strict=False)))
+        made = {
+            number: self._grown(frame, *pair, before, scale, values)
+            for number, (pair, before) in sorted(kept, key=lambda each: isinstance(each[1][0][0], DotOp))
+        }
+        return [made[number] for number, _ in kept]
 
     def _grown(
         self,
