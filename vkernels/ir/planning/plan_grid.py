@@ -33,6 +33,9 @@ LEAN_GPU_SIZE = 32
 """Elements of an axis on a GPU where little fits."""
 DOT_ROW_BYTES = 128
 """Bytes of a row of a dot's operand that a GPU's program takes at once: whole lines. Longer rows compile slowly."""
+SIDE_ROWS = 2
+"""Times as much of an axis that is a side of another dot, where tensor cores read operands from shared memory: the more
+of it at once, the fewer sums are rescaled. Elsewhere the registers that its operands take are worth more."""
 MINOR_SIDE_SIZE = 8
 """Elements of an axis that is but a part of a dot's side."""
 FULL_SIDE = 8
@@ -140,7 +143,8 @@ class _SizesToTry:
         most = min(above, MAX_RAGGED) if axis in self.space.ragged and axis != self.choices.lanes else above
         most = min(most, MAX_GPU_SIZE if axis not in self._in_dots else 256)
         if axis in self.space.contracted:
-            most = min(most, max(16, DOT_ROW_BYTES // self._operand_bytes.get(axis, 4)))
+            rows = SIDE_ROWS if axis in self._sides and self.space.limits.dots_from_shared else 1
+            most = min(most, max(16, rows * DOT_ROW_BYTES // self._operand_bytes.get(axis, 4)))
         sizes = [1 << n for n in range(most.bit_length())]
         if axis in self.space.wholes:
             sizes = [n for n in sizes if n < extent] or [1]
@@ -192,6 +196,10 @@ class _SizesToTry:
     @cached_property
     def _in_dots(self) -> frozenset[str]:
         return frozenset(a for dot in self.space.needs.dots for a in (*dot.rows, *dot.columns, dot.axis))
+
+    @cached_property
+    def _sides(self) -> frozenset[str]:
+        return frozenset(a for dot in self.space.needs.dots for a in (*dot.rows, *dot.columns))
 
     @cached_property
     def _operand_bytes(self) -> Mapping[str, int]:

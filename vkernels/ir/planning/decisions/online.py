@@ -12,7 +12,8 @@ from .decision import PlanDecision
 
 def _toggle(space: PlanSearchSpace, axis: str, choices: StructuralChoices) -> Iterator[StructuralChoices]:
     """Go online along an axis or not; also while holding the other axes of dots along it, or with homes for their
-    results, so that they can join."""
+    results, so that they can join; on a GPU also while holding what dots sum over that have it as a side, so that one
+    loop multiplies for both."""
     if axis in choices.held:
         return
     is_online = axis in choices.online
@@ -22,8 +23,17 @@ def _toggle(space: PlanSearchSpace, axis: str, choices: StructuralChoices) -> It
     beside = space.beside_online[axis]
     if not is_online and not beside <= choices.held and choices.held | beside in space.holds:
         yield replace(choices, online=online, held=choices.held | beside)
+    whole = choices.held | beside | _summed_beside(space, axis)
+    if not is_online and space.limits.warp > 1 and whole > choices.held | beside and whole in space.holds:
+        yield replace(choices, online=online, held=whole)
     if not is_online and space.limits.warp == 1 and (homes := space.homed_online(axis, choices.held)):
         yield replace(choices, online=online, homes=tuple(sorted({**dict(choices.homes), **homes}.items())))
+
+
+def _summed_beside(space: PlanSearchSpace, axis: str) -> frozenset[str]:
+    """The whole axes that dots sum over of which an axis is a side."""
+    dots = (dot for dot in space.needs.dots if axis in (*dot.rows, *dot.columns))
+    return frozenset(dot.axis for dot in dots if dot.axis in space.wholes)
 
 
 ONLINE = PlanDecision(
