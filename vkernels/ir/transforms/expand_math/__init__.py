@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects import math
 from xdsl.dialects.builtin import Float32Type, Float64Type, IntegerType, ModuleOp, f32
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from ...dialect.approximate import is_approximate
 from . import exponential, logarithm, power, trigonometric
+from .scores import exp_of_scores
 from .values import Constants, Float, FormulaEmitter, Integer, elements
 
 FORMULAS: dict[type[Operation], Callable[..., Float | Integer]] = {
@@ -83,8 +84,23 @@ def expand_math(module: Operation, scales: bool = False, approximates: bool = Fa
         formula = FORMULAS.get(type(function))
         if approximates and is_approximate(function) and elements(function.results[0].type) == f32:
             formula = APPROXIMATIONS.get(type(function), formula)
+            if isinstance(function, math.ExpOp) and _expand_score(function, constants):
+                continue
         if formula is not None and isinstance(elements(function.results[0].type), _ELEMENTS):
             _expand(function, formula, constants, scales)
+
+
+def _expand_score(function: math.ExpOp, constants: dict[Block, Constants]) -> bool:
+    """Replace an exponential of scores above a level, if it is one; whether it is."""
+    block = function.parent
+    if block is None:
+        raise ValueError(f"{function.name} is in no block")
+    emitter = FormulaEmitter(function, block, constants[block], False)
+    result = exp_of_scores(emitter, function)
+    if result is None:
+        return False
+    _replace(function, emitter, result)
+    return True
 
 
 def _expand(
@@ -95,7 +111,11 @@ def _expand(
         raise ValueError(f"{function.name} is in no block")
     emitter = FormulaEmitter(function, block, constants[block], scales)
     kind = Integer if isinstance(elements(emitter.type), IntegerType) else Float
-    result = formula(*(kind(emitter, operand) for operand in function.operands)).ssa
+    _replace(function, emitter, formula(*(kind(emitter, operand) for operand in function.operands)).ssa)
+
+
+def _replace(function: Operation, emitter: FormulaEmitter, result: SSAValue) -> None:
+    block = emitter.block
     block.insert_ops_before(emitter.operations, function)
     result.name_hint = function.results[0].name_hint
     function.results[0].replace_all_uses_with(result)
