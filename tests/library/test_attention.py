@@ -74,6 +74,8 @@ def test_keys_that_no_query_of_a_block_sees_are_not_computed(how):
 def test_any_scale(scale):
     q, k, v = operands((2, 1, 9, 70, 16, 16), torch.float32, fresh_seed())
     assert_close(attention(q, k, v, scale), reference(q, k, v, scale), terms=70, scale=8)
+    causal = attention(q, k, v, scale, causal=True)
+    assert_close(causal, reference(q, k, v, scale, causal=True), terms=70, scale=8)
 
 
 @pytest.mark.parametrize("keys", [30, 3000, 14_000])

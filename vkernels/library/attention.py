@@ -54,9 +54,9 @@ def attention_rows(
     if causal:
         score = vk.where(j - vk.size("N") <= i - vk.size("M"), score, float("-inf"))
     vk.phase()
-    p = vk.exp(score - vk.max(score, axis=j)).to(v.dtype)
+    p = vk.exp(score - vk.max(score, axis=j))
     vk.phase()
-    out[b, g, r, e, i] = vk.dot(v[b, g, j, e], p) / vk.sum(p, axis=j)
+    out[b, g, r, e, i] = vk.dot(v[b, g, j, e], p.to(v.dtype)) / vk.sum(p, axis=j)
 
 
 @replayed
@@ -73,7 +73,7 @@ def attention(
     """softmax(q kᵀ · scale) v for every head (Vaswani et al. 2017), the row's maximum subtracted.
 
     `q`: B × H × M × D, `k`: B × G × N × D, `v`: B × G × N × E, of any strides and one dtype: f64, f32, f16 or bf16, the
-    latter two computed in f32, with exponentials rounded to v's dtype. H is a multiple of G: consecutive
+    latter two computed in f32, with exponentials rounded to v's dtype in products. H is a multiple of G: consecutive
     H / G heads of queries share one of keys and values (Ainslie et al. 2023). `scale`: 1 / sqrt(D) unless given.
     Query m has the position of key m + N - M, so the last query is at the last key. `causal`: a query sees no later
     keys. `window`: a query sees only keys within this distance; or two distances, before and after, None for no bound

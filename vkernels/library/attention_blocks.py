@@ -36,13 +36,13 @@ def is_seen(key, low, high, windowed):
 
 
 @vk.function
-def with_scores(score, peak, total, a, dtype):
+def with_scores(score, scale, peak, total, a, dtype):
     """The maximum so far and the sum of exponentials with more scores, what sums so far shrink by, and the scores'
-    exponentials, rounded to a dtype."""
+    exponentials, rounded to a dtype. Scores and their maximum are not scaled yet; the scale is positive."""
     largest = vk.maximum(peak, vk.max(score, axis=a))
     base = vk.where(largest == float("-inf"), 0.0, largest)  # what is nothing but -inf so far adds nothing
-    less = vk.exp(peak - base)
-    weight = vk.exp(score - base).to(dtype)
+    less = vk.exp((peak - base) * scale)
+    weight = vk.exp((score - base) * scale).to(dtype)
     return largest, total * less + vk.sum(weight, axis=a), less, weight
 
 
@@ -88,14 +88,14 @@ def attention_blocks(
         masked = vk.maximum(vk.minimum(first + block[p, 4] + ahead + 1, end) - begin, 0) // STEP
         for step in vk.range(0, masked):
             near = begin + STEP * step
-            score = vk.dot(k[b, g, near + a, d], query) * scale
-            peak, total, less, weight = with_scores(score, peak, total, a, v.dtype)
+            score = vk.dot(k[b, g, near + a, d], query)
+            peak, total, less, weight = with_scores(score, scale, peak, total, a, v.dtype)
             result = vk.dot(v[b, g, near + a, e], weight, result * less)
     for step in vk.range(masked, (end - begin + STEP - 1) // STEP):
         near = begin + STEP * step
         seen = is_seen(vk.cast(STEP * step + a, vk.int32), low, high, windowed)
-        score = vk.where(seen, vk.dot(k[b, g, near + a, d], query) * scale, float("-inf"))
-        peak, total, less, weight = with_scores(score, peak, total, a, v.dtype)
+        score = vk.where(seen, vk.dot(k[b, g, near + a, d], query), float("-inf"))
+        peak, total, less, weight = with_scores(score, scale, peak, total, a, v.dtype)
         if not kept:
             weights[b, g, p, r, a, m] = weight
             weight = weights[b, g, p, r, c, m]
@@ -103,7 +103,7 @@ def attention_blocks(
         result = vk.dot(value, weight, result * less)
     is_query = first + m < block[p, 1]
     vk.store(out[b, g, r, e, first + m], vk.where(low < high, result / total, 0.0), where=is_query)
-    vk.store(normaliser[b, g, r, first + m], peak + vk.log(total), where=is_query)
+    vk.store(normaliser[b, g, r, first + m], peak * scale + vk.log(total), where=is_query)
 
 
 Window = NotNegative | tuple[NotNegative | None, NotNegative | None] | None
@@ -245,6 +245,13 @@ def scale_of(scale: float | None, q: Array) -> float:
     return 1.0 / max(1, q.shape[3]) ** 0.5 if scale is None else scale
 
 
+def with_positive_scale(q: Array, scale: float) -> tuple[Array, float]:
+    """Queries and a positive scale that give the same scores. A copy is made only for a scale that is not positive."""
+    if scale > 0 or scale != scale:
+        return q, scale
+    return (-q, -scale) if scale < 0 else (q * 0, 1.0)
+
+
 def is_gpu(device: Any) -> bool:
     """Whether a torch device is a GPU; None, for NumPy, is none."""
     return device is not None and device.type == "cuda"
@@ -258,6 +265,7 @@ def by_groups(array: Array, groups: int) -> Array:
 
 def run_blocks(q: Array, k: Array, v: Array, scale: float, sequences: Sequences, out: Array) -> Array:
     """Writes `out` and returns the normaliser, B × H × M."""
+    q, scale = with_positive_scale(q, scale)
     groups = k.shape[1]
     normaliser = empty_like(q, tuple(q.shape[:3]), computed=True)
     if k.shape[2] == 0:

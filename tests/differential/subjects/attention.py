@@ -240,7 +240,7 @@ SUBJECTS = (
 
 BOUNDS: dict[str, Bound] = {
     "attention": Bound(
-        "p = exp(s − max s), rounded to v's dtype; Σ p·v / Σ p; s = scale·q·k",
+        "p = exp(s − max s), in products and with a band rounded to v's dtype; Σ p·v / Σ p; s = scale·q·k",
         "(2·error of s + u·|s − max s| + error of exp + one rounding of p + 2·S(N)·u + 4u for every 64 keys)"
         " · Σ p|v| / Σ p",
     ),

@@ -12,6 +12,7 @@ from vkernels.ir.cost_model.extents import extents_of
 from vkernels.ir.plan import Home, Plan
 from vkernels.ir.planning.choose_plan import choose_plan
 from vkernels.ir.planning.space import PlanSearchSpace, read_space
+from vkernels.library.attention import attention_rows
 from vkernels.library.attention_blocks import attention_blocks
 from vkernels.library.attention_gradients import attention_key_gradients, attention_query_gradient
 from vkernels.library.segments import sum_segment_rows, sum_segments
@@ -110,3 +111,34 @@ def test_homes_keep_operands_too_wide_for_tensor_cores():
     assert again.tensor_operations == held.tensor_operations > homed.tensor_operations
     device = NeedsDevice.of(space.limits)
     assert held.registers_a_thread <= device.registers
+
+
+@pytest.mark.parametrize(
+    ("width", "warps", "chunk", "stages", "stored", "registers"),
+    [
+        (64, 8, 64, 3, 65536, 108),
+        (128, 8, 64, 3, 131072, 169),
+        (128, 8, 128, 2, 163840, 189),
+        (256, 8, 64, 2, 196608, 254),
+    ],
+)
+def test_a_loop_that_goes_online_holds_what_binaries_say(width, warps, chunk, stages, stored, registers):
+    """As binaries for sm_90 have it (Triton 3.6), of 128 queries: the operands of both dots, a maximum and a sum."""
+    plan = Plan(
+        {"b": 1, "g": 1, "r": 1, "i": 128}, {"j": chunk, "d": width, "e": width}, online=("j",), warps=warps,
+        stages=stages,
+    )  # fmt: skip
+    use = space_of(built(attention_rows), sizes_of(width), "h100-sxm5-80").use_of(plan)
+    assert use.shared_bytes == stored
+    assert use.registers_a_thread == pytest.approx(registers, rel=0.15)
+    assert not use.spills
+
+
+@pytest.mark.parametrize("device", DEVICES[:3])
+@pytest.mark.parametrize("width", [64, 96, 256])
+def test_attention_goes_online_on_gpus_however_wide_its_heads_are(device, width):
+    """Exponentials in memory would be read as often as scores, of which there are thousands a query."""
+    kernel, sizes = built(attention_rows), sizes_of(width)
+    plan = choose_plan(kernel, sizes, limits_of(target_named(device)), strides=strides_of(kernel, sizes)).plan
+    assert plan.online == ("j",)
+    assert not space_of(kernel, sizes, device).use_of(plan).spills
