@@ -14,6 +14,7 @@ from ..analysis.needs.traffic import LEAST_SIDE, least_depth
 from ..limits import Limits
 from ..occupancy import AmdSizes, NvidiaSizes
 from .across_programs import seconds_saved
+from .combining import combining_seconds
 from .item_widths import tensor_rate
 from .loops import Loop, LoopAccess, LoopStep
 from .operand_copies import is_copied_ahead, more_instructions
@@ -146,7 +147,7 @@ def gpu_times(at: PlanBatch, limits: Limits, registers: Numbers, shared: Numbers
     missed, put = traffic.missed(limits.cache * 0.75, MEMORY_SECTOR, users=at_once)
     plain, tensor, on_chip, chain = gpu_work(at, limits)
     partial = at.partial_bytes() if at.choices.split is not None else 0
-    chain = chain + (at.shares * CACHE_LATENCY if at.choices.split is not None and len(at.split_launches) > 1 else 0)
+    chain = chain + combining_seconds(at, limits, partial, CACHE_LATENCY)
     slow = np.where(registers > NeedsDevice.of(limits).registers, SPILLING, 1)
     saved = seconds_saved(at, waves, GPU_PROGRAM_SECONDS + CACHE_LATENCY)
     return ModeledTimes(
