@@ -253,8 +253,9 @@ class Compilation:
 
         built = self.variants.ir(self.request.kernel, self.request.arguments.signature, self.request.same)
         plan = self._possible(plan, built)
-        keep, formats = self.request.keep_stages, TensorFormats.of(self.request.target.limits)
-        return self._specialised(plan, lambda facts: lower_for(built.module, plan, facts, keep, formats))
+        keep, limits = self.request.keep_stages, self.request.target.limits
+        formats = TensorFormats.of(limits)
+        return self._specialised(plan, lambda facts: lower_for(built.module, plan, facts, keep, formats, limits.warp))
 
     def assembly(self, plan: Plan) -> str:
         """The assembly of a plan for the target's processor, a CPU that is not this machine's."""
@@ -301,7 +302,7 @@ class Compilation:
         if target.on_gpu:
             from .compile_gpu import lower_for, with_binaries
 
-            lowering = lower_for(built.module, plan, facts, keep, TensorFormats.of(target.limits))
+            lowering = lower_for(built.module, plan, facts, keep, TensorFormats.of(target.limits), target.limits.warp)
             binaries = self.session.binaries.compile(lowering.jobs(target.architecture))
             code: Code = with_binaries(lowering, target.architecture, binaries, keep)
         else:

@@ -85,10 +85,15 @@ class Lowering:
 
 
 def lower_for(
-    module: ModuleOp, plan: Plan, facts: Facts, keep: bool = False, formats: TensorFormats = NO_FORMATS
+    module: ModuleOp,
+    plan: Plan,
+    facts: Facts,
+    keep: bool = False,
+    formats: TensorFormats = NO_FORMATS,
+    warp: int = 32,
 ) -> Lowering:
-    """Lower the one kernel of a module, which is not changed, for any GPU whose tensor cores take these formats.
-    `keep` keeps the text of every stage.
+    """Lower the one kernel of a module, which is not changed, for any GPU whose tensor cores take these formats
+    and whose warps have so many threads. `keep` keeps the text of every stage.
 
     Raises `PlanError` for a plan that the kernel cannot have, also where it needs to know more sizes, and
     `UnsupportedError` for what has no form on a GPU.
@@ -100,7 +105,7 @@ def lower_for(
     def keep_text(stage: str, reached: ModuleOp) -> None:
         texts[stage] = print_module(reached)
 
-    mapped = run_passes(gpu_pipeline(plan, facts, formats), module, keep_text if keep else None)
+    mapped = run_passes(gpu_pipeline(plan, facts, formats, warp), module, keep_text if keep else None)
     (kernel,) = (op for op in mapped.ops if isinstance(op, MappedOp))
     lowered = lower_to_ttir(kernel, plan.resident_programs, plan.stages, formats.adds_float8)
     if keep:

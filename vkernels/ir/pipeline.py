@@ -50,8 +50,10 @@ def cpu_pipeline(plan: Plan, facts: Facts, scales: bool = False, units: tuple[st
     )
 
 
-def gpu_pipeline(plan: Plan, facts: Facts, formats: TensorFormats = NO_FORMATS) -> tuple[ModulePass, ...]:
-    """The passes for a GPU, before `lower_to_ttir`. `formats`: what its tensor cores take."""
+def gpu_pipeline(
+    plan: Plan, facts: Facts, formats: TensorFormats = NO_FORMATS, warp: int = 32
+) -> tuple[ModulePass, ...]:
+    """The passes for a GPU, before `lower_to_ttir`. `formats`: what its tensor cores take; `warp`: threads of one."""
     from .transforms.apply_plan import ApplyPlan
     from .transforms.block_sums import BlockSums
     from .transforms.expand_formats import ExpandFormats
@@ -60,6 +62,7 @@ def gpu_pipeline(plan: Plan, facts: Facts, formats: TensorFormats = NO_FORMATS) 
     from .transforms.insert_barriers import InsertBarriers
     from .transforms.load_ahead import LoadAhead
     from .transforms.split_phases import SplitPhases
+    from .transforms.vectorise_sums import VectoriseSums
 
     return (
         SplitPhases(),
@@ -67,6 +70,7 @@ def gpu_pipeline(plan: Plan, facts: Facts, formats: TensorFormats = NO_FORMATS) 
         FormScaledDots(formats.scaled, formats.bfloat16),
         InsertBarriers(),
         BlockSums(gpu=True),
+        VectoriseSums(warp * plan.warps),
         LoadAhead(plan.stages - 1),
         ExpandFormats(not formats.float8, halves=True),
         ExpandMath(approximates=True),
@@ -85,6 +89,7 @@ PASSES = {
     "lower-to-ttir": "lower_to_ttir:LowerToTtir",
     "prefetch-rows": "prefetch_rows:PrefetchRows",
     "split-phases": "split_phases:SplitPhases",
+    "vectorise-sums": "vectorise_sums:VectoriseSums",
     "verify-mapped": "verify_mapped:VerifyMapped",
     "version-chunks": "version_chunks:VersionChunks",
 }

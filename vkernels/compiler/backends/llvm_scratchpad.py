@@ -1,9 +1,10 @@
 """Rewrites of LLVM IR text: scratchpad accesses become plain loads and stores of shared memory.
 
 In TTIR a scratchpad access is an opaque inline assembly call that every pass of Triton's leaves alone:
-`vk.load.i8|i16|i32|i64` takes the i32 byte offset, `vk.store.…` the offset and the value. Here, in LLVM IR, each
-becomes an ordinary access in address space 3, so that the back end combines, schedules and waits for it like any
-other. Triton addresses all its shared memory from `@global_smem`; the scratchpad follows what Triton uses.
+`vk.load.i8|i16|i32|i64` takes the i32 byte offset, `vk.store.…` the offset and the value; `vk.load.i32.16` is known to
+be aligned to 16 bytes. Here, in LLVM IR, each becomes an ordinary access in address space 3, so that the back end
+combines, schedules and waits for it like any other. Triton addresses all its shared memory from `@global_smem`; the
+scratchpad follows what Triton uses.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ _DECLARATION = f"{_SYMBOL} = external addrspace(3) global [0 x i8], align 16"
 
 _CALL = re.compile(
     r"""^(?P<indent>\s*)(?P<result>%[-\w.$]+)\ =\ (?:tail\ |notail\ )?call\ (?P<type>i32|i64)\ asm\ sideeffect
-        \ (?:alignstack\ |inteldialect\ |unwind\ )*"vk\.(?P<kind>load|store)\.i(?P<bits>8|16|32|64)",\ "[^"]*"
+        \ (?:alignstack\ |inteldialect\ |unwind\ )*
+        "vk\.(?P<kind>load|store)\.i(?P<bits>8|16|32|64)(?:\.(?P<alignment>\d+))?",\ "[^"]*"
         \((?P<operands>[^()]*)\)(?:\ \#\d+)*(?P<metadata>(?:,\ ![^,]+)*)$""",
     re.VERBOSE,
 )
@@ -57,7 +59,7 @@ def _access(line: str, number: int, start: int) -> str:
     pointer, value = f"%vk.pointer.{number}", f"%vk.value.{number}"
     place = _PLACE.search(match["metadata"])
     tail = place[0] if place else ""
-    memory = f"ptr addrspace(3) {pointer}, align {int(match['bits']) // 8}{tail}"
+    memory = f"ptr addrspace(3) {pointer}, align {match['alignment'] or int(match['bits']) // 8}{tail}"
     base = f"getelementptr (i8, ptr addrspace(3) {_SYMBOL}, i32 {start})" if start else _SYMBOL
     lines = [f"{pointer} = getelementptr i8, ptr addrspace(3) {base}, i32 {operands[0][1]}{tail}"]
     if match["kind"] == "load" and narrow == wide:

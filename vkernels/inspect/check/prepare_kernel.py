@@ -160,7 +160,7 @@ class KernelPreparer:
     def _lowered(self, plan: Plan, limits: Limits) -> int:
         cores = 0 if limits.warp > 1 else limits.multiprocessors
         formats = TensorFormats.of(limits) if has_few_bits(self.ir_kernel) else NO_FORMATS
-        key = (frozen(plan), cores, limits.processor, formats)
+        key = (frozen(plan), cores, limits.processor, formats, limits.warp)
         if key not in self._numbers:
             self._numbers[key] = self._lower(plan, limits)
         number = self._numbers[key]

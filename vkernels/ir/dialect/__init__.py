@@ -31,6 +31,7 @@ from .compute import (
     SpillOp,
     SumOp,
 )
+from .interleave import InterleaveOp
 from .kernels import KernelOp, MappedOp, SizeOp, TileOp, WholeOp
 from .prefetch import PrefetchOp
 from .scaled import DecodeOp, RepeatOp, ScaledDotOp
@@ -49,8 +50,8 @@ from .words import WordDotOp, WordsOp
 
 __all__ = [
     "REDUCTIONS", "VK", "AccessOp", "AssertOp", "AxesAttr", "BarrierOp", "BelowOp", "BoundaryOp", "BroadcastOp",
-    "BufferOp", "BufferType", "DecodeOp", "DotOp", "GatherOp", "Index", "IndexAttr", "KernelOp", "LaunchOp",
-    "LoadOp", "MappedOp", "MaxOp", "MaxUIOp", "MemoryType", "MinOp", "MinUIOp", "PhaseOp", "PositionOp",
+    "BufferOp", "BufferType", "DecodeOp", "DotOp", "GatherOp", "Index", "IndexAttr", "InterleaveOp", "KernelOp",
+    "LaunchOp", "LoadOp", "MappedOp", "MaxOp", "MaxUIOp", "MemoryType", "MinOp", "MinUIOp", "PhaseOp", "PositionOp",
     "PrefetchOp", "PrintOp", "ProductOp", "RangeOp", "ReductionOp", "ReloadOp", "RepeatOp", "ScaleOp", "ScaledDotOp",
     "ScanOp", "ScatterOp", "ScratchOp", "ScratchType", "SizeOp", "SpillOp", "SpilledType", "StoreOp", "SumOp",
     "TensorArgumentType", "TileOp", "WholeOp", "WordDotOp", "WordsOp", "YieldOp", "axes_of", "axes_of_box", "context",
@@ -64,7 +65,7 @@ VK = Dialect(
         ScratchOp, BufferOp, BarrierOp, SpillOp, ReloadOp,
         LoadOp, GatherOp, PrefetchOp, StoreOp, ScatterOp,
         BroadcastOp, PositionOp, BelowOp, SumOp, ProductOp, MaxOp, MinOp, MaxUIOp, MinUIOp, ScanOp, DotOp, ScaleOp,
-        WordsOp, WordDotOp, DecodeOp, RepeatOp,
+        WordsOp, WordDotOp, DecodeOp, RepeatOp, InterleaveOp,
         ScaledDotOp, PrintOp, AssertOp,
     ],
     [AxesAttr, IndexAttr, TensorArgumentType, ScratchType, BufferType, SpilledType],

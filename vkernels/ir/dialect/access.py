@@ -4,7 +4,7 @@ An access names, for each dimension of what it addresses, an index: a sum of axi
 offset, a scalar or a tile. Positions count from 0 along the tile, so in mapped IR the start of a chunk is an offset.
 Three things make an element inactive: its position along an axis is not below the axis's count (`within`), its mask
 is false (`where`), or the index of a guarded dimension is outside of it (`guarding`). An inactive element loads 0 and
-stores nothing.
+stores nothing. Along axes that no index names, a load gives the same element again.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class AccessOp(IRDLOperation):
         for offset in self.offsets:
             sizes |= sizes_of(offset)
         named = sizes.keys() | {axis for index in self.index for axis, _ in index.terms}
-        if named != set(axes):
+        if named != set(axes) and not (self.results and named < set(axes)):
             raise VerifyException(f"the indices name axes {listed(sorted(named))}, the tile {listed(axes)}")
         for axis, size in sizes_of(self.tile).items():
             if sizes.get(axis, size) != size:

@@ -29,6 +29,7 @@ from ..dialect import (
     BufferOp,
     DecodeOp,
     DotOp,
+    InterleaveOp,
     LaunchOp,
     MappedOp,
     PositionOp,
@@ -53,9 +54,9 @@ from ..errors import IRError
 from ..facts import Facts
 
 _IN_LAUNCH = (
-    AccessOp, AssertOp, BarrierOp, BelowOp, BroadcastOp, BufferOp, DecodeOp, DotOp, PositionOp, PrintOp, ReductionOp,
-    ReloadOp, RepeatOp, ScaleOp, ScaledDotOp, ScanOp, ScratchOp, SpillOp, WordDotOp, WordsOp, scf.ForOp, scf.IfOp,
-    scf.WhileOp, scf.YieldOp, scf.ConditionOp,
+    AccessOp, AssertOp, BarrierOp, BelowOp, BroadcastOp, BufferOp, DecodeOp, DotOp, InterleaveOp, PositionOp, PrintOp,
+    ReductionOp, ReloadOp, RepeatOp, ScaleOp, ScaledDotOp, ScanOp, ScratchOp, SpillOp, WordDotOp, WordsOp, scf.ForOp,
+    scf.IfOp, scf.WhileOp, scf.YieldOp, scf.ConditionOp,
 )  # fmt: skip
 _FORMATS = (arith.ExtFOp, arith.TruncFOp, arith.ConstantOp, arith.BitcastOp, arith.SelectOp)
 """Operations on f16, bf16 and f8: conversions, and those that only pass values on."""

@@ -15,6 +15,7 @@ from .compute import (
     DotScaledOp,
     ExpandDimsOp,
     FpToFpOp,
+    JoinOp,
     MakeRangeOp,
     PreciseDivOp,
     PreciseSqrtOp,
@@ -35,15 +36,15 @@ from .types import MOST_ELEMENTS, PointerType, element, shape, tensor, verify_te
 __all__ = [
     "GPU", "LLVM", "MOST_ELEMENTS", "TT", "AddPtrOp", "AssumeOp", "Atomic", "AtomicOp", "BarrierOp", "BitcastOp",
     "BroadcastOp", "DescriptorLoadOp", "DescriptorStoreOp", "DotOp", "DotScaledOp", "ExpandDimsOp", "FpToFpOp",
-    "FuncOp", "LoadOp", "MakeRangeOp", "MakeTensorDescriptorOp", "NumProgramsOp", "PointerType", "PreciseDivOp",
-    "PreciseSqrtOp", "ProgramIdOp", "PtrToIntOp", "ReduceOp", "ReduceReturnOp", "ReshapeOp", "ReturnOp", "ScanOp",
+    "FuncOp", "JoinOp", "LoadOp", "MakeRangeOp", "MakeTensorDescriptorOp", "NumProgramsOp", "PointerType",
+    "PreciseDivOp", "PreciseSqrtOp", "ProgramIdOp", "PtrToIntOp", "ReduceOp", "ReduceReturnOp", "ReshapeOp", "ReturnOp", "ScanOp",
     "ScanReturnOp", "ScratchpadOp", "SplatOp", "StoreOp", "TensorDescriptorType", "TransOp", "UnsplatOp", "element",
     "shape", "tensor", "verify_tensor",
 ]  # fmt: skip
 
 _OPERATIONS: list[type[Operation]] = [
     FuncOp, ReturnOp, ProgramIdOp, NumProgramsOp, MakeRangeOp, SplatOp, ExpandDimsOp, BroadcastOp, TransOp, ReshapeOp,
-    AddPtrOp, BitcastOp, PtrToIntOp, LoadOp, StoreOp, AtomicOp, DotOp, DotScaledOp, ReduceOp, ReduceReturnOp,
+    JoinOp, AddPtrOp, BitcastOp, PtrToIntOp, LoadOp, StoreOp, AtomicOp, DotOp, DotScaledOp, ReduceOp, ReduceReturnOp,
     ScanOp, ScanReturnOp, FpToFpOp, PreciseSqrtOp, PreciseDivOp, ScratchpadOp, MakeTensorDescriptorOp,
     DescriptorLoadOp, DescriptorStoreOp, UnsplatOp,
 ]  # fmt: skip

@@ -81,6 +81,19 @@ class ReshapeOp(_ResizeOp):
 
 
 @irdl_op_definition
+class JoinOp(PureTtOp):
+    """Two tensors along a new last dimension of size 2."""
+
+    name = "tt.join"
+    lhs = operand_def()
+    rhs = operand_def()
+
+    def __init__(self, left: SSAValue, right: SSAValue):
+        result = TensorType(element(left.type), [*shape(left.type), 2])
+        super().__init__(operands=[left, right], result_types=[result])
+
+
+@irdl_op_definition
 class ExpandDimsOp(_ResizeOp):
     """A new dimension of size 1 before dimension `axis`."""
 

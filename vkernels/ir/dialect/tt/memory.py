@@ -150,7 +150,8 @@ class ScratchpadOp(TtOp):
 
     `vk.load.i32` takes an i32 byte offset and gives the element there; `vk.store.i32` takes a byte offset and a value,
     and its result has no meaning. Elements are i8, i16, i32 or i64; those below 32 bits travel as i32, loads of them
-    extended with zeros. The compiler replaces the text with loads and stores of shared memory.
+    extended with zeros. A number behind the bits is the alignment in bytes, where it is known to be more than the
+    element's: `vk.load.i32.16`. The compiler replaces the text with loads and stores of shared memory.
     """
 
     name = "tt.elementwise_inline_asm"
@@ -176,15 +177,20 @@ class ScratchpadOp(TtOp):
         )
 
     @classmethod
-    def load(cls, offset: SSAValue, bits: int, result: Attribute) -> ScratchpadOp:
+    def load(cls, offset: SSAValue, bits: int, result: Attribute, alignment: int = 1) -> ScratchpadOp:
         """Load elements of `bits` bits at byte offsets; `result` holds i32, or i64 for 64 bits."""
-        return cls(f"vk.load.i{bits}", [offset], result)
+        return cls(f"vk.load.{_kind(bits, alignment)}", [offset], result)
 
     @classmethod
-    def store(cls, offset: SSAValue, value: SSAValue, bits: int) -> ScratchpadOp:
+    def store(cls, offset: SSAValue, value: SSAValue, bits: int, alignment: int = 1) -> ScratchpadOp:
         """Store the low `bits` bits of a value, i32 or i64, at byte offsets."""
-        return cls(f"vk.store.i{bits}", [offset, value], tensor(i32, shape(offset.type)))
+        return cls(f"vk.store.{_kind(bits, alignment)}", [offset, value], tensor(i32, shape(offset.type)))
 
     @property
     def bits(self) -> int:
-        return int(self.asm_string.data.rsplit(".i", 1)[1])
+        return int(self.asm_string.data.rsplit(".i", 1)[1].split(".")[0])
+
+
+def _kind(bits: int, alignment: int) -> str:
+    """Elements of an access: their bits, and the alignment where it is more than theirs."""
+    return f"i{bits}.{alignment}" if 8 * alignment > bits else f"i{bits}"

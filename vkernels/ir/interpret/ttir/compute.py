@@ -92,6 +92,7 @@ TT_COMPUTE_HANDLERS: dict[type[Operation], Handler] = {
     tt.ExpandDimsOp: lambda _, op, value: np.expand_dims(value, op.axis.value.data),
     tt.TransOp: lambda _, op, value: np.transpose(value, [int(d) for d in op.order.get_values()]),
     tt.ReshapeOp: lambda _, op, value: np.reshape(value, tt.shape(op.result.type)),
+    tt.JoinOp: lambda _, op, left, right: np.stack((left, right), axis=-1),
     tt.AddPtrOp: _add_pointer,
     tt.BitcastOp: _bitcast,
     tt.PtrToIntOp: lambda _, op, pointer: np.asarray(pointer),

@@ -91,7 +91,7 @@ def _load_scratchpad(build: TtirBuilder, access: PointerAccess, mask: SSAValue |
     offsets = access.byte_offsets(mask)
     bits = 8 * element_bytes(element)
     carrier = i64 if bits == 64 else i32
-    loaded = build.result(tt.ScratchpadOp.load(offsets, bits, tt.tensor(carrier, access.sizes)))
+    loaded = build.result(tt.ScratchpadOp.load(offsets, bits, tt.tensor(carrier, access.sizes), access.alignment(mask)))
     value = _from_bits(build, loaded, element)
     return value if mask is None else build.select(mask, value, build.filled(0, value.type))
 
@@ -112,7 +112,7 @@ def lower_store(state: TtirState, operation: StoreOp | ScatterOp) -> None:
         return
     offsets = access.byte_offsets(mask)
     bits = 8 * element_bytes(access.memory.element)
-    build.add(tt.ScratchpadOp.store(offsets, _to_bits(build, value), bits))
+    build.add(tt.ScratchpadOp.store(offsets, _to_bits(build, value), bits, access.alignment(mask)))
 
 
 def _to_bits(build: TtirBuilder, value: SSAValue) -> SSAValue:

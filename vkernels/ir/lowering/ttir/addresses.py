@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 
 from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import Attribute, SSAValue
@@ -13,7 +13,7 @@ from vkernels.ir.dialect import AccessOp, arith, axes_of, tt
 
 from ..common import is_tile, unsupported
 from .builder import Number
-from .state import I32_RANGE, TtirState
+from .state import I32_RANGE, SCRATCHPAD_ALIGNMENT, TtirState
 from .tiles import along, axes_and_sizes, element_bytes, only_element
 
 
@@ -104,6 +104,21 @@ class PointerAccess:
         offsets = self._offsets(i32, size)
         places = first if offsets is None else build.binary(arith.AddiOp, first, offsets)
         return places if mask is None else build.select(mask, places, build.splat(self.state.slot.result, self.sizes))
+
+    def alignment(self, mask: SSAValue | None) -> int:
+        """Bytes that the offsets of all elements in the scratchpad are multiples of, as far as is known; 16 at most.
+        With a mask some are in the slot."""
+        if mask is not None:
+            return 1
+        found = [SCRATCHPAD_ALIGNMENT]
+        for dimension in self.dimensions:
+            offset, stride = self.build.known(dimension.offset), self.build.known(dimension.stride)
+            factors = [factor for axis, factor in dimension.terms.items() if self.lengths[axis] > 1]
+            factors.append(1 if dimension.tile is not None or not isinstance(offset, int) else offset)
+            found.append(
+                gcd(*factors) * (stride if isinstance(stride, int) else 1) * element_bytes(self.memory.element)
+            )
+        return gcd(*found)
 
     def _start(self, type_: Attribute = i64) -> Number:
         build = self.build

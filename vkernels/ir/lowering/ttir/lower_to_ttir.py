@@ -27,7 +27,7 @@ from .guard_loop_reductions import guard_loop_reductions
 from .join_loops import join_loops
 from .lowered import LoweredTtir, TtirLaunch, host_arithmetic
 from .parameters import FunctionSignature, contiguous, sizes_read
-from .positions import lower_below, lower_broadcast, lower_constant, lower_position, lower_repeat
+from .positions import lower_below, lower_broadcast, lower_constant, lower_interleave, lower_position, lower_repeat
 from .reductions import lower_reduction, lower_scan
 from .state import SLOT_BYTES, TtirState
 from .tiles import element_bytes, memory_bytes, memory_element
@@ -232,6 +232,7 @@ _HANDLERS: dict[str, Handler] = {
     "vk.broadcast": lower_broadcast,
     "vk.position": lower_position,
     "vk.below": lower_below,
+    "vk.interleave": lower_interleave,
     "vk.repeat": lower_repeat,
     "vk.scaled_dot": lower_scaled_dot,
     "vk.scan": lower_scan,

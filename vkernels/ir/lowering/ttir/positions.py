@@ -6,7 +6,7 @@ from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr, i32, i64
 from xdsl.ir import SSAValue
 
-from vkernels.ir.dialect import BelowOp, BroadcastOp, PositionOp, RepeatOp, arith, sizes_of, tt
+from vkernels.ir.dialect import BelowOp, BroadcastOp, InterleaveOp, PositionOp, RepeatOp, arith, sizes_of, tt
 
 from ..common import unsupported
 from .builder import Number, TtirBuilder
@@ -47,6 +47,16 @@ def lower_broadcast(state: TtirState, operation: BroadcastOp) -> None:
     axes, sizes = axes_and_sizes(operation.result.type)
     source = state.value(operation.source)
     state.define(operation.result, along(state.build, source, axes_and_sizes(operation.source.type)[0], axes, sizes))
+
+
+def lower_interleave(state: TtirState, operation: InterleaveOp) -> None:
+    """Tiles joined two by two: the last pair differs in the lowest bit of the position."""
+    tiles = [state.value(tile) for tile in operation.tiles]
+    while len(tiles) > 1:
+        half = len(tiles) // 2
+        tiles = [state.build.pure(tt.JoinOp(*pair)) for pair in zip(tiles[:half], tiles[half:], strict=True)]
+    sizes = list(axes_and_sizes(operation.result.type)[1])
+    state.define(operation.result, state.build.pure(tt.ReshapeOp(tiles[0], sizes)))
 
 
 def lower_repeat(state: TtirState, operation: RepeatOp) -> None:

@@ -38,6 +38,8 @@ class PointerMemory:
     is_aligned: bool = False
 
 
+SCRATCHPAD_ALIGNMENT = 16
+"""Bytes that each memory in the scratchpad starts at a multiple of."""
 SLOT_BYTES = 16
 """The slot: bytes behind the scratchpad where inactive elements load and store."""
 
@@ -50,7 +52,7 @@ class TtirState:
     build: TtirBuilder
     handlers: Mapping[str, Handler]
     values: dict[SSAValue, SSAValue | PointerMemory] = field(default_factory=dict)
-    scratchpad: ProgramSpace = field(default_factory=lambda: ProgramSpace(16))
+    scratchpad: ProgramSpace = field(default_factory=lambda: ProgramSpace(SCRATCHPAD_ALIGNMENT))
     swap: ProgramSpace = field(default_factory=lambda: ProgramSpace(SWAP_ALIGNMENT))
     swap_offsets: dict[SSAValue, SSAValue] = field(default_factory=dict)
     """The start of swap space whose size depends on the call, in bytes from `swap_base`."""
