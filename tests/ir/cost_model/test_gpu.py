@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from vkernels.compiler.protocols import Signature
 from vkernels.ir.analysis.needs import NeedsDevice
+from vkernels.ir.cost_model.bank_conflicts import FULLEST
 from vkernels.ir.cost_model.gpu import programs_at_once
 from vkernels.ir.limits import Limits
 from vkernels.ir.occupancy import AmdSizes, NvidiaSizes
 from vkernels.ir.pin import Pin
-from vkernels.ir.plan import Plan
+from vkernels.ir.plan import Home, Plan
 from vkernels.ir.planning.choose_plan import choose_plan
 from vkernels.ir.planning.one_plan import batch_of, model_plan
 from vkernels.ir.planning.space import read_space
@@ -284,3 +286,35 @@ def test_persistent_programs_take_registers_for_two_tiles():
     assert persistent.registers_a_thread > grid.registers_a_thread + 30
     assert persistent.shared_bytes > grid.shared_bytes
     assert plain.registers_a_thread == space.use_of(replace(plan, stages=1)).registers_a_thread
+
+
+@pytest.mark.parametrize("power", range(len(FULLEST)))
+def test_the_fullest_of_as_many_banks_as_rows_is_counted(power):
+    random = np.random.default_rng(power)
+    banks = random.integers(0, 1 << power, (20_000, 1 << power))
+    counts = (banks[:, :, None] == np.arange(1 << power)).sum(1, dtype=np.uint8)
+    assert counts.max(1).mean() == pytest.approx(FULLEST[power], rel=0.02)
+
+
+def test_short_rows_of_a_scratchpad_meet_in_banks():
+    """Sums over rows of 16 bytes take 2.6 times as long as those over rows of 128 bytes that fill all banks."""
+    kernel = kernel_of(build("spdnn", "float32")[1])
+    sizes = {"L": 12, "N": 1024, "K": 32, "I": 4096}
+    space = read_space(kernel, sizes, limits_of(target_named("h100-sxm5-80")))
+
+    def part(images: int) -> float:
+        plan = Plan({"i": images}, {"n": 64}, {"total": Home.MEMORY}, lanes="i", order=("i",), warps=8)
+        return float(model_plan(space, plan).parts["shared memory"])
+
+    assert part(4) / part(32) == pytest.approx(2.6, rel=0.1)
+    assert part(16) / part(32) == pytest.approx(1.5, rel=0.1)
+
+
+@pytest.mark.parametrize("device", ["a100-sxm4-80", "h200-sxm-141", "b200-sxm-180"])
+def test_several_images_share_the_connections_of_a_sparse_network(device):
+    """Programs of few images read all connections for each of them, and rows of few images meet in banks."""
+    kernel = kernel_of(build("spdnn", "float32")[1])
+    plan = choose_plan(kernel, {"L": 12, "N": 1024, "K": 32, "I": 4096}, limits_of(target_named(device))).plan
+    assert plan.lanes == "i"
+    assert plan.tiles["i"] >= 16
+    assert plan.homes.get("features") is not Home.MEMORY

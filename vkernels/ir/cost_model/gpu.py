@@ -14,6 +14,7 @@ from ..analysis.needs.traffic import LEAST_SIDE, least_depth
 from ..limits import Limits
 from ..occupancy import AmdSizes, NvidiaSizes
 from .across_programs import seconds_saved
+from .bank_conflicts import bank_bytes
 from .combining import combining_seconds
 from .item_widths import tensor_rate
 from .loops import Loop, LoopAccess, LoopStep
@@ -36,6 +37,8 @@ MEMORY_LATENCY = 7e-7
 """Seconds from a load to its use: 500 to 800 cycles, as published microbenchmarks of both vendors find."""
 CACHE_LATENCY = 3e-7
 """The same where programs read what others have read before."""
+LEVEL_1_LATENCY = 2e-8
+"""The same where a multiprocessor's own cache has it: 33 to 40 cycles, as published microbenchmarks find."""
 ON_CHIP_LATENCY = 5e-8
 """Seconds of an access of shared memory and the barrier before it."""
 BESIDE = 4
@@ -269,7 +272,7 @@ def _work(loop: Loop, at: PlanBatch, limits: Limits, threads: Numbers) -> _Work:
                 if not limits.copies_ahead:  # few warps, which wait for these before they multiply
                     tensor = tensor + trips * more / rate
                 if at.is_on_chip(step.touch):
-                    on_chip = on_chip + often * at.tile(step.axes) * step.touch.element_bytes
+                    on_chip = on_chip + often * at.tile(step.axes) * bank_bytes(step.touch, at)
                     accesses = trips / _beside(at, step)
                     if step.touch.writes:
                         written = np.maximum(written, accesses)
@@ -289,7 +292,7 @@ def _work(loop: Loop, at: PlanBatch, limits: Limits, threads: Numbers) -> _Work:
     for step in loop.steps:
         if step.touch is not None and not step.touch.writes and not at.is_on_chip(step.touch):
             is_own = step.touch.home is not None or set(at.choices.order) <= set(step.touch.axes)
-            one = MEMORY_LATENCY if is_own else CACHE_LATENCY
+            one = _first_or_again(MEMORY_LATENCY if is_own else CACHE_LATENCY, step)
             ahead = np.maximum(1, at.stages) if _is_ahead(loop, step.touch) else 1
             latency = np.maximum(latency, at.all_trips(step.ranges) / np.maximum(_beside(at, step), ahead) * one)
     is_pipelined = any(step.is_dot for step in loop.steps) and not any(visit.is_tested for visit in loop.visits)
@@ -306,6 +309,13 @@ def _work(loop: Loop, at: PlanBatch, limits: Limits, threads: Numbers) -> _Work:
         waits = waits + REDUCTION_LATENCY
     issued = operations / split / (limits.warp * np.minimum(SCHEDULERS, at.warps)) / limits.clock
     return runs * operations / rate, runs * tensor, runs * on_chip, ranged * (waits + issued)
+
+
+def _first_or_again(first: float, step: LoopStep) -> float:
+    """The latency of a load on average: in a range along contiguous elements only a sector's first wait for long."""
+    if step.touch is None or step.touch.run not in step.ranges:
+        return first
+    return LEVEL_1_LATENCY + min(1.0, BESIDE * step.touch.element_bytes / MEMORY_SECTOR) * (first - LEVEL_1_LATENCY)
 
 
 def _shuffles(at: PlanBatch, step: LoopStep, limits: Limits) -> Numbers:

@@ -37,9 +37,9 @@ __all__ = [
     "GPU", "LLVM", "MOST_ELEMENTS", "TT", "AddPtrOp", "AssumeOp", "Atomic", "AtomicOp", "BarrierOp", "BitcastOp",
     "BroadcastOp", "DescriptorLoadOp", "DescriptorStoreOp", "DotOp", "DotScaledOp", "ExpandDimsOp", "FpToFpOp",
     "FuncOp", "JoinOp", "LoadOp", "MakeRangeOp", "MakeTensorDescriptorOp", "NumProgramsOp", "PointerType",
-    "PreciseDivOp", "PreciseSqrtOp", "ProgramIdOp", "PtrToIntOp", "ReduceOp", "ReduceReturnOp", "ReshapeOp", "ReturnOp", "ScanOp",
-    "ScanReturnOp", "ScratchpadOp", "SplatOp", "StoreOp", "TensorDescriptorType", "TransOp", "UnsplatOp", "element",
-    "shape", "tensor", "verify_tensor",
+    "PreciseDivOp", "PreciseSqrtOp", "ProgramIdOp", "PtrToIntOp", "ReduceOp", "ReduceReturnOp", "ReshapeOp", "ReturnOp",
+    "ScanOp", "ScanReturnOp", "ScratchpadOp", "SplatOp", "StoreOp", "TensorDescriptorType", "TransOp", "UnsplatOp",
+    "element", "shape", "tensor", "verify_tensor",
 ]  # fmt: skip
 
 _OPERATIONS: list[type[Operation]] = [
