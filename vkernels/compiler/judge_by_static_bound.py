@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from vkernels.ir.analysis.needs.device import UNKNOWN_TRIPS
+from vkernels.ir.cost_model.plan_batch import OVERLAP
 from vkernels.ir.errors import FileError
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
@@ -23,6 +24,7 @@ from .artifact_cache import ArtifactCache, hash_of
 from .backends.resources import taken_by
 from .binaries.launch_loops import LaunchLoops, launch_loops
 from .binaries.read_code import read_binary
+from .binaries.static_bound import LATENCY
 from .plan_fallback import BOTTOM
 from .workers.compile_cached import compiler_identity
 
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
 WITHIN = 1.5
 """How many times the least modelled time a plan may take to be judged: what is further behind lacks more than loops."""
-ALIKE = 0.03
+ALIKE = 0.05
 """Bounds that differ by this part are alike: then the model decides."""
 UNSEEN = ("memory", "latency")
 """Parts of a modelled time that no binary shows."""
@@ -57,8 +59,8 @@ class Judging:
 
 @dataclass(frozen=True)
 class PlanBound:
-    """What the binaries of a plan say. `seconds`: that a call takes at least; with `unseen_seconds` the time by which
-    plans are judged. `spills`: whether a loop loads or stores spilled registers."""
+    """What the binaries of a plan say. `seconds`: by which plans are judged, with a share of what no binary shows.
+    `spills`: whether a loop loads or stores spilled registers."""
 
     seconds: float
     spills: bool
@@ -104,12 +106,21 @@ def best_by_bound(judged: Sequence[PlanBound | None]) -> int | None:
 
 
 def bound_of_launches(launches: Sequence[LaunchLoops], unseen: float = 0.0) -> PlanBound | None:
-    """The bound of launches one after another, `unseen` seconds at least; None where that of one is unknown."""
-    bounds = [launch.bound.seconds for launch in launches if launch.bound is not None]
+    """The bound of launches one after another with what units hide of other parts only in part, as the model adds its
+    parts up: latencies of each launch, and `unseen` seconds beside all. None where the bound of one is unknown."""
+    bounds = [launch.bound for launch in launches if launch.bound is not None]
     if not launches or len(bounds) < len(launches):
         return None
     spills = any(loop.use.spills for launch in launches for loop in launch.loops)
-    return PlanBound(max(sum(bounds), unseen), spills)
+    seen = 0.0
+    for bound in bounds:
+        units = max((each for name, each in bound.parts.items() if name != LATENCY), default=0.0)
+        seen += _overlapped(units, bound.parts.get(LATENCY, 0.0))
+    return PlanBound(_overlapped(seen, unseen), spills)
+
+
+def _overlapped(one: float, other: float) -> float:
+    return max(one, other) + OVERLAP * min(one, other)
 
 
 def loops_of_code(

@@ -16,19 +16,22 @@ from .find_loops import find_loops
 from .loop_use import LoopUse, use_of
 from .read_amdgcn import read_amdgcn
 from .read_sass import disassemble, read_sass
+from .shared_reads import distinct_part
 
 
 @dataclass(frozen=True)
 class KernelCode:
     """A kernel's regions: first the code outside loops, then each loop, outer ones before inner ones.
 
-    `warps`: of a program. `threads`: of a warp.
+    `warps`: of a program. `threads`: of a warp. `distinct`: the part of what threads load from shared memory in loops
+    without matrix instructions that is distinct within a warp.
     """
 
     architecture: str
     warps: int
     threads: int
     regions: tuple[LoopUse, ...]
+    distinct: float = 1.0
 
     @property
     def innermost(self) -> tuple[LoopUse, ...]:
@@ -46,7 +49,8 @@ def read_code(binary: Binary, seconds: float = 60, disassembly: str = "") -> Ker
     else:
         instructions = read_amdgcn(binary.assembly, binary.name)
     regions = tuple(use_of(region, binary.architecture, binary.warps) for region in find_loops(instructions))
-    return KernelCode(binary.architecture, binary.warps, binary.threads // binary.warps, regions)
+    threads = binary.threads // binary.warps
+    return KernelCode(binary.architecture, binary.warps, threads, regions, distinct_part(binary.ttgir))
 
 
 @dataclass(frozen=True)

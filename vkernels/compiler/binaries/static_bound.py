@@ -87,7 +87,10 @@ def loop_cycles(region: LoopUse, code: KernelCode, limits: Limits, copied: float
 
 def _memory(region: LoopUse, code: KernelCode, pipes: Pipes) -> float:
     warps, threads = code.warps, code.threads
-    moved = sum(region.bytes.get(kind.value, 0) for kind in _DATA) * threads * warps
+    bytes_ = {kind: float(region.bytes.get(kind.value, 0)) for kind in _DATA}
+    if not region.tensor:
+        bytes_[Kind.SHARED_LOAD] *= code.distinct
+    moved = sum(bytes_.values()) * threads * warps
     operands = sum(each.operand_bytes * each.instructions(warps) for each in region.tensor)
     accesses = region.count(*_DATA) * threads * warps / ACCESS_LANES
     return max(moved / pipes.memory_bytes, accesses) + operands / pipes.memory_bytes

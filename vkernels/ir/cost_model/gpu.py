@@ -302,8 +302,8 @@ def _work(loop: Loop, at: PlanBatch, limits: Limits, threads: Numbers) -> _Work:
     copied = waits_for_copies(limits)
     if is_pipelined:  # one of the stages is what is multiplied, where copies fill the others
         latency = latency / np.maximum(1, at.stages - 1 if copied else at.stages)
-    if loop.axes and loop.has_dots and takes_operands and copied:
-        latency = latency + ON_CHIP_LATENCY
+    if loop.axes and loop.has_dots and copied:  # operands are handed over, through registers without stages
+        latency = latency + np.where(np.asarray(at.stages) > 1, 1, 2) * ON_CHIP_LATENCY
     waits = waits / split + iterations * latency
     if loop.axes and loop.reduced:
         waits = waits + REDUCTION_LATENCY

@@ -15,7 +15,7 @@ from ..analysis.needs.traffic import narrow
 from ..analysis.words import narrow_dot
 from ..cost_model.atomics import AT_ONCE
 from ..cost_model.gpu import waits_for_copies
-from ..cost_model.item_widths import bytes_of
+from ..cost_model.item_widths import bytes_of, tensor_rate
 from ..cost_model.plan_batch import BatchTerms, PlanBatch
 from ..dialect import DotOp, axes_of
 from ..dot_units import DOT_UNITS
@@ -46,9 +46,9 @@ WARP_COUNTS = (1, 2, 4, 8, 16)
 STAGE_COUNTS = (1, 2, 3, 4)
 """Stages of loops with dots, which compilers pipeline."""
 DEEP_STAGE_COUNTS = (6, 8)
-"""More of them on NVIDIA, where one dot's operands are copied past the registers, unless other sizes would be thinned
-out then: programs of small tiles have few bytes under way. An H200 took 55 us for 64 x 8192 x 8192 in f16 with 4
-stages, and 43 with 8."""
+"""More of them for tensor cores of NVIDIA, where one dot's operands are copied past the registers, unless other sizes
+would be thinned out then: programs of small tiles have few bytes under way. An H200 took 55 us for 64 x 8192 x 8192 in
+f16 with 4 stages, and 43 with 8."""
 AHEAD_COUNTS = (1, 2, 4, 8, 16)
 """Stages of other loops: iterations whose loads are under way, which take registers."""
 
@@ -66,7 +66,7 @@ def plan_grid(space: PlanSearchSpace, choices: StructuralChoices) -> PlanBatch:
     ahead = AHEAD_COUNTS if loads_ahead(space.kernel) else (1,)
     stages = [*(STAGE_COUNTS if space.needs.dots else ahead)] if on_gpu else [1]
     shares = sizes.shares()
-    if on_gpu and len(space.needs.dots) == 1 and waits_for_copies(space.limits) and not space.lean:
+    if not space.lean and _waits_for_memory(space, choices):
         others = math.prod(map(len, to_try)) * len(shares)
         if others * (len(stages) + len(DEEP_STAGE_COUNTS)) <= MAX_COMBINATIONS:
             stages += DEEP_STAGE_COUNTS
@@ -74,6 +74,13 @@ def plan_grid(space: PlanSearchSpace, choices: StructuralChoices) -> PlanBatch:
     terms = _terms(space, to_try)
     *columns, shares, warps, stages = terms.columns
     return space.batch_with(choices, dict(zip(names, columns, strict=True)), warps, stages, shares, terms=terms)
+
+
+def _waits_for_memory(space: PlanSearchSpace, choices: StructuralChoices) -> bool:
+    """Whether tensor cores multiply one dot's operands, which takes so little time that copies of them are behind."""
+    if len(space.needs.dots) != 1 or not waits_for_copies(space.limits):
+        return False
+    return any(tensor_rate(loop.tensor_dtype, space.limits) for loop in space.loops(choices) if loop.has_dots)
 
 
 def _terms(space: PlanSearchSpace, to_try: list[list[int]]) -> BatchTerms:
