@@ -1,14 +1,14 @@
 """Two tasks on one CPU: what calls of the first cost beside the second, and what the second gets done.
 
     python benchmarks/coordinator.py [--cores 1|2] [--seconds 0.4] [--rounds 5] [--gap 1e-3] [--only softmax]
-                                     [--apart] [--json FILE] [--markdown FILE]
+                                     [--apart] [--below normal] [--json FILE] [--markdown FILE]
 
 The *high* task calls a kernel, sleeps for a while (`gap`), and calls it again; the *low* one calls its kernel in a
 loop, in a thread of its own (`--apart`: in a process of its own). In turns: the high task alone; beside the low one as
 the system shares (`default`); with the low task's thread under `SCHED_IDLE` (`idle class`); and with
-`vk.priority("high")` and `vk.priority("low")` (`ours`). Of the high task's calls p50 and p99 over those of the same
-turn alone; p99 of its answers, which count from the end of the sleep that was asked for; the low task's calls a second
-over those by default. Medians of the rounds, with their quartiles.
+`vk.priority("high")` and `vk.priority("low")` (`ours`; `--below normal`: the low task has no priority). Of the high
+task's calls p50 and p99 over those of the same turn alone; p99 of its answers, which count from the end of the sleep
+that was asked for; the low task's calls a second over those by default. Medians of the rounds, with their quartiles.
 """
 
 from __future__ import annotations
@@ -85,9 +85,10 @@ class Count(Protocol):
 
 
 def low_task(call: Callable[[], object], setting: str, is_over: threading.Event, done: Count) -> None:
+    """`setting`: of the low task, "low" or "normal" for ours."""
     if setting == "idle class":
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    with vk.priority("low") if setting == "ours" else nullcontext():
+    with vk.priority("low") if setting == "low" else nullcontext():
         while not is_over.is_set():
             call()
             done.value += 1
@@ -147,9 +148,9 @@ def other_process(name: str, cores: int, pipe: Connection, done: Count) -> None:
         pipe.send("stopped")
 
 
-def turn(high: Callable[[], object], low: Beside | Apart, setting: str, seconds: float, gap: float) -> Turn:
+def turn(high: Callable[[], object], low: Beside | Apart, setting: str, seconds: float, gap: float, below: str) -> Turn:
     if setting != "alone":
-        low.start(setting)
+        low.start(below if setting == "ours" else setting)
         time.sleep(0.02)
     begin, before, took, answers = time.perf_counter(), low.done.value, list[float](), list[float]()
     due = begin
@@ -189,7 +190,7 @@ def use_cores(number: int) -> None:
     torch.set_num_threads(number)
 
 
-def measured(cores: int, seconds: float, rounds: int, gap: float, only: str, apart: bool) -> Iterator[Row]:
+def measured(cores: int, seconds: float, rounds: int, gap: float, only: str, apart: bool, below: str) -> Iterator[Row]:
     for high_name, make_high in HIGH.items():
         for low_name in LOW:
             if only not in f"{high_name} {low_name}":
@@ -198,7 +199,7 @@ def measured(cores: int, seconds: float, rounds: int, gap: float, only: str, apa
             low = Apart(low_name, cores) if apart else Beside(low_name, ctypes.c_int64())
             for _ in range(30):
                 high()
-            turns = [{s: turn(high, low, s, seconds, gap) for s in SETTINGS} for _ in range(rounds)]
+            turns = [{s: turn(high, low, s, seconds, gap, below) for s in SETTINGS} for _ in range(rounds)]
             if isinstance(low, Apart):
                 low.end()
             for setting in SETTINGS[1:]:
@@ -222,6 +223,7 @@ def main(
     gap: Annotated[float, typer.Option(help="seconds between calls of the high task")] = 1e-3,
     only: Annotated[str, typer.Option(help="part of a pair's name")] = "",
     apart: Annotated[bool, typer.Option("--apart", help="two processes")] = False,
+    below: Annotated[str, typer.Option(help="the low task's priority: low or normal")] = "low",
     json_file: Annotated[Path | None, typer.Option("--json")] = None,
     markdown: Annotated[Path | None, typer.Option()] = None,
 ) -> None:
@@ -232,7 +234,7 @@ def main(
     ]
     console.print(*lines, sep="\n")
     rows = []
-    for row in measured(cores, seconds, rounds, gap, only, apart):
+    for row in measured(cores, seconds, rounds, gap, only, apart, below):
         rows.append(row)
         figures = " | ".join(map(shown, (row.p50, row.p99, row.answer, row.rate)))
         line = f"| {row.high} | {row.low} | {row.setting} | {figures} |"

@@ -23,7 +23,17 @@ from vkernels.targets.host_cpu import SHARE_SECONDS, WAKE_SECONDS
 
 from .memory_blocks import Block
 from .native_functions import NativeFunction, address_in_python
-from .pool_board_ir import BELL_ENDS, BOARD_WORDS, HAS_BELL, HIGH, LOW, NORMAL
+from .pool_board_ir import (
+    BELL_ENDS,
+    BELLS,
+    HAS_BELL,
+    HIGH,
+    LOW,
+    NORMAL,
+    POLICY_OF_BELL,
+    SCHED_BATCH,
+    SCHED_IDLE,
+)
 from .pool_call_ir import CODE_WORDS, IMPORTED
 from .pool_ir import POOL_WORDS, pool_ir
 from .pool_wait_ir import FUTEX
@@ -66,7 +76,7 @@ class Pool:
             self._words[at] = round(1e9 * seconds)
         self._words[27], self._words[121] = os.getpid(), priority
         self._others: dict[int, Pool] = {}
-        self._bell: ctypes.c_void_p | None = None
+        self._bells: dict[int, ctypes.c_void_p] = {}
         self._code = _native_code()
         self._helpers: list[ctypes.c_void_p] = []
         self._lock = threading.Lock()
@@ -102,14 +112,22 @@ class Pool:
         self._others = {HIGH: first, LOW: last}
 
     def reserve_for(self, priority: int, threads: int) -> None:
-        """Start helpers for calls of this priority; those of low priority have one for their caller too, and a bell."""
+        """Start helpers for calls of this priority, and the bell that wakes threads which pause for them, or in them.
+
+        Those of low priority have a helper for their caller too.
+        """
         self._others[priority].reserve(threads + (priority == LOW))
         with self._lock:
-            if priority == LOW and self._bell is None:
-                board = (ctypes.c_int64 * BOARD_WORDS).from_address(self._words[120])
-                board[BELL_ENDS] = 0
-                self._bell = _start(self._code.bell, self._words[120])
-                board[HAS_BELL] = 1
+            level, policy = (LOW, SCHED_IDLE) if priority == LOW else (NORMAL, SCHED_BATCH)
+            if level not in self._bells:
+                address = self._bell_address(level)
+                words = (ctypes.c_int64 * 8).from_address(address)
+                words[BELL_ENDS], words[POLICY_OF_BELL] = 0, policy
+                self._bells[level] = _start(self._code.bell, address)
+                words[HAS_BELL] = 1
+
+    def _bell_address(self, level: int) -> int:
+        return self._words[120] + 8 * (BELLS + 8 * level)
 
     def run(self, call: WorkDescriptor) -> None:
         """Run a call until it is complete. Other Python threads run meanwhile."""
@@ -138,10 +156,10 @@ class Pool:
         for other in self._others.values():
             other.stop()
         with self._lock:
-            if self._bell is not None:
-                self._code.stop_bell(self._words[120])
-                self._code.join(self._bell, None)
-                self._bell = None
+            for level, bell in self._bells.items():
+                self._code.stop_bell(self._bell_address(level))
+                self._code.join(bell, None)
+            self._bells.clear()
             self._code.stop(self._address)
             for thread in self._helpers:
                 self._code.join(thread, None)

@@ -2,18 +2,18 @@
 
 The pools of all priorities share it. Its words are i64, alone on a line where several write them:
 
-    0 threads of another priority than normal   3 cores   4 entries in use   6 whether there is a bell   7 it ends
-    1 counts ends of calls: paused threads of normal priority sleep on it   2 how many do
+    0 threads of another priority than normal   3 cores   4 entries in use
     8, 16, 24 threads at work on calls of low, normal and high priority
-    9 counts ends of calls: the bell sleeps on it   10 counts its rings: paused threads of low priority sleep on it
-    11 how many do
     32 + 2 e, of entry e:   0 a thread, 0 if free   1 its priority: 0 low, 1 normal, 2 high
     544 + 8 p, of priority p:   0 calls   1 their nanoseconds   2 calls that helpers were handed   3 pauses of threads
     4 their nanoseconds
+    568 + 8 p, of the bell of priority p:   0 whether there is one   1 whether it ends   2 counts ends of calls, where
+    it sleeps   3 counts its rings, on which paused threads of this priority sleep   4 how many do   5 its policy
 
-The *bell* is a thread that the system runs when nothing else wants its core. The end of a call wakes threads of low
-priority through it: a thread that slept during the call goes first by the system's account, so it would take the core
-from the very thread that wakes it, for milliseconds.
+A *bell* is a thread that wakes those that paused, when a call ends. The caller of high priority does not: a thread that
+slept during a call goes first by the system's account, so it would take the core from the very thread that wakes it,
+for milliseconds. Waking the bell takes no core from anybody: that of normal priority has the policy `SCHED_BATCH`, that
+of low priority `SCHED_IDLE`, so it even waits until nothing else wants the core.
 """
 
 from __future__ import annotations
@@ -21,8 +21,12 @@ from __future__ import annotations
 LOW, NORMAL, HIGH = range(3)
 ENTRIES = 256
 COUNTERS = 32 + 2 * ENTRIES
-BOARD_WORDS = COUNTERS + 8 * 3
-HAS_BELL, BELL_ENDS, RINGS, LOW_PAUSED = 6, 7, 10, 11
+BELLS = COUNTERS + 8 * 3
+BOARD_WORDS = BELLS + 8 * 2
+HAS_BELL, BELL_ENDS, RINGS, PAUSED, POLICY_OF_BELL = 0, 1, 3, 4, 5
+"""Words of a bell."""
+SCHED_BATCH, SCHED_IDLE = 3, 5
+"""Linux's numbers."""
 
 BOARD = rf"""
 ; What tells this thread from others.
@@ -82,47 +86,54 @@ define internal void @enter_board(ptr %board, i64 %level, i64 %threads) {{
   ret void
 }}
 
-; Count them no longer: threads that paused for them look again.
+; The words of the bell of a priority.
+define internal ptr @bell_of(ptr %board, i64 %level) {{
+  %before = mul i64 %level, 8
+  %word = add i64 %before, {BELLS}
+  %bell = getelementptr i64, ptr %board, i64 %word
+  ret ptr %bell
+}}
+
+; Count them no longer: threads of lower priority that paused for them look again.
 define internal void @leave_board(ptr %board, i64 %level, i64 %threads) {{
 entry:
   %up = add i64 %level, 1
   %word = shl i64 %up, 3
   %at_work = getelementptr i64, ptr %board, i64 %word
   %_ = atomicrmw sub ptr %at_work, i64 %threads seq_cst, align 8
-  %normal_at = getelementptr i64, ptr %board, i64 2
-  %normal = load atomic i64, ptr %normal_at seq_cst, align 8
-  %no_normal = icmp eq i64 %normal, 0
-  br i1 %no_normal, label %lower, label %rouse
-rouse:
-  %ends = getelementptr i64, ptr %board, i64 1
-  %__ = atomicrmw add ptr %ends, i64 1 seq_cst, align 8
-  call void @wake(ptr %ends, i32 -1)
   br label %lower
 lower:
-  %low_at = getelementptr i64, ptr %board, i64 11
-  %low = load atomic i64, ptr %low_at seq_cst, align 8
-  %no_low = icmp eq i64 %low, 0
-  br i1 %no_low, label %end, label %ring
+  %l = phi i64 [ %level, %entry ], [ %below, %see ], [ %below, %ring ]
+  %any = icmp sgt i64 %l, 0
+  br i1 %any, label %see, label %end
+see:
+  %below = sub i64 %l, 1
+  %bell = call ptr @bell_of(ptr %board, i64 %below)
+  %paused_at = getelementptr i64, ptr %bell, i64 4
+  %paused = load atomic i64, ptr %paused_at seq_cst, align 8
+  %nobody = icmp eq i64 %paused, 0
+  br i1 %nobody, label %lower, label %ring
 ring:
-  %bell_at = getelementptr i64, ptr %board, i64 6
-  %bell = load atomic i64, ptr %bell_at seq_cst, align 8
-  %has_bell = icmp ne i64 %bell, 0
-  %word_of = select i1 %has_bell, i64 9, i64 10
-  %counts = getelementptr i64, ptr %board, i64 %word_of
-  %___ = atomicrmw add ptr %counts, i64 1 seq_cst, align 8
+  %there = load atomic i64, ptr %bell seq_cst, align 8
+  %has_bell = icmp ne i64 %there, 0
+  %counter = select i1 %has_bell, i64 2, i64 3
+  %counts = getelementptr i64, ptr %bell, i64 %counter
+  %__ = atomicrmw add ptr %counts, i64 1 seq_cst, align 8
   call void @wake(ptr %counts, i32 -1)
-  br label %end
+  br label %lower
 end:
   ret void
 }}
 
-; The life of the bell: wait for the end of a call, wake threads of low priority, wait again.
-define ptr @vk_bell(ptr %board) {{
+; The life of a bell: wait for the end of a call, wake threads that paused, wait again.
+define ptr @vk_bell(ptr %bell) {{
 entry:
-  %ends = getelementptr i64, ptr %board, i64 9
-  %rings = getelementptr i64, ptr %board, i64 10
-  %over_at = getelementptr i64, ptr %board, i64 7
-  call void @become_idle()
+  %over_at = getelementptr i64, ptr %bell, i64 1
+  %ends = getelementptr i64, ptr %bell, i64 2
+  %rings = getelementptr i64, ptr %bell, i64 3
+  %policy_at = getelementptr i64, ptr %bell, i64 5
+  %policy = load i64, ptr %policy_at
+  call void @set_policy(i64 %policy)
   br label %wait
 wait:
   %seen = phi i64 [ 0, %entry ], [ %seen, %nap ], [ %now, %ring ]
@@ -142,11 +153,10 @@ end:
   ret ptr null
 }}
 
-; Tell the bell to end; what ends meanwhile is told once more.
-define void @vk_stop_bell(ptr %board) {{
-  %bell = getelementptr i64, ptr %board, i64 6
-  %over = getelementptr i64, ptr %board, i64 7
-  %ends = getelementptr i64, ptr %board, i64 9
+; Tell a bell to end; it rings once more.
+define void @vk_stop_bell(ptr %bell) {{
+  %over = getelementptr i64, ptr %bell, i64 1
+  %ends = getelementptr i64, ptr %bell, i64 2
   store atomic i64 0, ptr %bell seq_cst, align 8
   store atomic i64 1, ptr %over seq_cst, align 8
   %_ = atomicrmw add ptr %ends, i64 1 seq_cst, align 8

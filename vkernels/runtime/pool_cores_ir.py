@@ -34,11 +34,11 @@ end:
   ret void
 }
 
-; Run this helper when nothing else wants its core. A thread without privileges cannot take that back.
-define internal void @become_idle() {
+; Run this thread as a policy says; a thread without privileges cannot take `SCHED_IDLE` back.
+define internal void @set_policy(i64 %policy) {
   %priority = alloca i64, align 8
   store i64 0, ptr %priority
-  %_ = call i64 (i64, ...) @syscall(i64 SETPOLICY, i64 0, i64 5, ptr %priority)
+  %_ = call i64 (i64, ...) @syscall(i64 SETPOLICY, i64 0, i64 %policy, ptr %priority)
   ret void
 }
 
@@ -153,4 +153,4 @@ no:
 
 declare i64 @llvm.ctpop.i64(i64)
 """
-"""`@adopt_policy`, `@become_idle`, `@is_idle_here` and `@keep_off`."""
+"""`@adopt_policy`, `@set_policy`, `@is_idle_here` and `@keep_off`."""

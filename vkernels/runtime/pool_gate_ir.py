@@ -114,11 +114,9 @@ see:
   br i1 %is_full, label %wait, label %pass
 wait:
   %level = load i64, ptr %gate
-  %is_low = icmp eq i64 %level, {LOW}
-  %word = select i1 %is_low, i64 10, i64 1
-  %changes = getelementptr i64, ptr %board, i64 %word
-  %after = add i64 %word, 1
-  %paused = getelementptr i64, ptr %board, i64 %after
+  %bell = call ptr @bell_of(ptr %board, i64 %level)
+  %changes = getelementptr i64, ptr %bell, i64 3
+  %paused = getelementptr i64, ptr %bell, i64 4
   %arrived = call i64 @now()
   br label %look
 look:

@@ -40,7 +40,7 @@ sequentially consistent, and a sleeper hands the kernel the value that it saw, s
 
 from __future__ import annotations
 
-from .pool_board_ir import BOARD, LOW
+from .pool_board_ir import BOARD, LOW, SCHED_IDLE
 from .pool_call_ir import CALL
 from .pool_cores_ir import AFFINITY, KEEP_OFF, POLICY
 from .pool_gate_ir import GATE
@@ -284,7 +284,7 @@ entry:
   %is_low = icmp eq i64 %priority, {LOW}
   br i1 %is_low, label %idle, label %adopt
 idle:
-  call void @become_idle()
+  call void @set_policy(i64 {SCHED_IDLE})
   br label %enrol
 adopt:
   call void @adopt_policy(ptr %pool)

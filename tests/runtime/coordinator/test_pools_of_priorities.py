@@ -13,7 +13,7 @@ from tests.runtime.programs import Programs, Slots
 from vkernels.runtime.coordinator.board import Board
 from vkernels.runtime.memory_blocks import Block
 from vkernels.runtime.pool import Pool, is_native, this_thread
-from vkernels.runtime.pool_board_ir import ENTRIES, HIGH, LOW, LOW_PAUSED, NORMAL, RINGS
+from vkernels.runtime.pool_board_ir import BELLS, ENTRIES, HIGH, LOW, NORMAL, PAUSED, RINGS
 from vkernels.runtime.work_descriptor import UNKNOWN, NativeLaunch, WorkDescriptor
 
 pytestmark = pytest.mark.skipif(not is_native(), reason="no native pool here")
@@ -167,41 +167,56 @@ def threads_of_this_process():
 
 
 @pytest.mark.parametrize("has_bell", [True, False])
-def test_paused_threads_of_low_priority_go_on_when_the_call_is_over(has_bell):
+@pytest.mark.parametrize(("lower", "higher"), [(LOW, NORMAL), (LOW, HIGH), (NORMAL, HIGH)])
+def test_paused_threads_go_on_when_the_call_is_over(lower, higher, has_bell):
     """Through the bell, which never takes the core from the thread whose call ends; without one, at once."""
     before = threads_of_this_process()
     pools = Pools(cores=1)
-    classes = {os.sched_getscheduler(int(thread)) for thread in threads_of_this_process() - before}
-    assert IDLE in classes
     if not has_bell:
         pools.pool.stop()
     is_begun, is_paused = threading.Event(), threading.Event()
 
+    def bell(word):
+        return pools.board._words[BELLS + 8 * lower + word]
+
     def wait_for_pause(_):
         is_begun.set()
-        while not pools.board._words[LOW_PAUSED]:
+        while not bell(PAUSED):
             time.sleep(0.001)
         is_paused.set()
 
-    high, _kept = of_python(wait_for_pause, 1, 1)
-    low, _kept_too = of_python(lambda p: None, 4, 1)
-    low.set_seconds(1e-4)  # it stays with its caller
-    thread = threading.Thread(target=pools.run, args=(high, HIGH))
+    first, _kept = of_python(wait_for_pause, 1, 1)
+    other, _kept_too = of_python(lambda p: None, 4, 1)
+    other.set_seconds(1e-4)  # it stays with its caller
+    thread = threading.Thread(target=pools.run, args=(first, higher))
     thread.start()
     assert is_begun.wait(30)
-    pools.run(low, LOW)
+    pools.run(other, lower)
     thread.join(60)
     assert is_paused.is_set()
-    assert pools.board._words[RINGS] > 0
-    assert pools.board._words[LOW_PAUSED] == 0
-    counted = pools.board.stats(LOW)
+    assert bell(PAUSED) == 0
+    pools.pool.stop()
+    assert bell(RINGS) > 0
+    assert threads_of_this_process() <= before
+    counted = pools.board.stats(lower)
     assert (counted.calls, counted.handed_over) == (1, 0)
     assert counted.pauses >= 1
     assert 0 < counted.paused_seconds <= counted.seconds
-    assert pools.board.stats(HIGH).calls == 1
-    assert pools.board.stats(HIGH).pauses == 0
+    assert pools.board.stats(higher).calls == 1
+    assert pools.board.stats(higher).pauses == 0
+
+
+def test_bells_take_no_core_from_others():
+    before = threads_of_this_process()
+    pools = Pools()
+    found = [os.sched_getscheduler(int(thread)) for thread in threads_of_this_process() - before]
+    end = time.monotonic() + 30
+    while found.count(os.SCHED_BATCH) < 1 and found.count(IDLE) < len(found) and time.monotonic() < end:
+        time.sleep(0.01)
+        found = [os.sched_getscheduler(int(thread)) for thread in threads_of_this_process() - before]
+    assert os.SCHED_BATCH in found or set(found) == {IDLE}  # the latter where this process itself is in the idle class
+    assert IDLE in found
     pools.pool.stop()
-    assert threads_of_this_process() <= before
 
 
 def test_a_call_on_one_thread_learns_how_long_it_takes(pools):
