@@ -198,6 +198,7 @@ def parsed(code: bytes) -> ModuleOp:
     dialects = context()
     dialects.load_dialect(tt.TT)
     dialects.load_dialect(tt.GPU)
+    dialects.load_dialect(tt.LLVM)
     return Parser(dialects, code.decode()).parse_module()
 
 
