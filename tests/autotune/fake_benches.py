@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from vkernels.autotune.measure import BenchOptions, Candidate, Measurement, Measures, Outcome
+from vkernels.autotune.measure.measures import by_setting
 from vkernels.autotune.slice_names import place_of
 from vkernels.inspect.task import Task
 
@@ -32,14 +33,21 @@ class FakeBench(Measures):
     def start(self) -> None:
         pass
 
-    def measure(self, candidate: Candidate, timeout: float = 1.0, best: float | None = None) -> Outcome:
+    def measure(
+        self, candidate: Candidate, timeout: float = 1.0, best: float | None = None, *, setting=None
+    ) -> Outcome:
         self.measured.append(candidate)
         time.sleep(0.001)
         return self._outcome(candidate)
 
-    def paired_comparison(self, candidates: Sequence[Candidate], timeout=None, hold=None) -> list[Outcome]:
+    def paired_comparison(
+        self, candidates: Sequence[Candidate], timeout=None, hold=None, *, setting=None
+    ) -> list[Outcome]:
         self.held.append(hold)
         return [self._outcome(candidate) for candidate in candidates]
+
+    def compare_in(self, settings, candidates: Sequence[Candidate], hold=None):
+        return by_setting(lambda setting: self.paired_comparison(candidates, hold=hold), settings)
 
     def renew_inputs(self) -> None:
         self.renewed += 1

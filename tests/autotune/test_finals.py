@@ -42,14 +42,14 @@ class Loaded(FakeBench):
     factors = (1.0, 3.0, 1.7, 2.9, 1.2, 5.0)
     unlike: tuple[float, ...] = (1.0,)
 
-    def measure(self, candidate: Candidate, timeout: float = 60.0) -> Outcome:
-        found = super().measure(candidate, timeout)
+    def measure(self, candidate: Candidate, timeout: float = 60.0, **more) -> Outcome:
+        found = super().measure(candidate, timeout, **more)
         return replace(found, seconds=found.seconds * max(self.factors)) if isinstance(found, Measurement) else found
 
-    def paired_comparison(self, candidates: Sequence[Candidate]) -> list[Outcome]:
+    def paired_comparison(self, candidates: Sequence[Candidate], **more) -> list[Outcome]:
         number = len(self.comparisons)
         factor, unlike = self.factors[number % len(self.factors)], self.unlike[number % len(self.unlike)]
-        found = super().paired_comparison(candidates)
+        found = super().paired_comparison(candidates, **more)
         times = [each.seconds * factor * (unlike if at == 0 else 1) for at, each in enumerate(found)]
         return [Measurement(each, 0.4 * each, 2.5 * each, 9, 1.0, True) for each in times]
 
@@ -75,8 +75,8 @@ def test_fights_that_disagree_leave_the_default(space: PlanSpace):
 class SlowMoment(FakeBench):
     """A bench on which the first duel falls into a moment in which memory decides: all take long, and as long."""
 
-    def paired_comparison(self, candidates: Sequence[Candidate]) -> list[Outcome]:
-        found = super().paired_comparison(candidates)
+    def paired_comparison(self, candidates: Sequence[Candidate], **more) -> list[Outcome]:
+        found = super().paired_comparison(candidates, **more)
         first = len(self.comparisons) == 1
         return [replace(each, seconds=3.0 - number * 1e-3) if first else each for number, each in enumerate(found)]
 

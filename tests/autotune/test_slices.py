@@ -228,7 +228,8 @@ def test_where_another_slices_plan_is_surely_faster_it_becomes_the_best_there(
 
     make, _ = maker(times)
     with Database.open(f"sqlite:///{tmp_path / 'tuned.db'}") as database:
-        found = tune_slices(TASK, [ONE, TINY], make=make, tune=_with_best(plans, database), database=database)
+        more = {"make": make, "tune": _with_best(plans, database), "database": database, "caches": "cold"}
+        found = tune_slices(TASK, [ONE, TINY], **more)
         for name in (ONE, TINY):
             (best, *_) = sorted(
                 (each for each in database.entries(EntryFilter(kernel=TASK.name)) if each.provenance.slice == name),

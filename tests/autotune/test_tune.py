@@ -12,7 +12,7 @@ import vkernels as vk
 from vkernels.autotune import drive, rerank
 from vkernels.autotune import tune as tuning
 from vkernels.autotune.drive import Stop
-from vkernels.autotune.measure import Candidate, Failed, FailureReason, Measurement, Outcome
+from vkernels.autotune.measure import Candidate, Failed, FailureReason, Measurement, Outcome, Setting
 from vkernels.autotune.plan_space import PlanSpace, read
 from vkernels.autotune.searches import SEARCHES
 from vkernels.autotune.slice_names import slice_limits
@@ -178,9 +178,9 @@ class Slow(FakeBench):
 
     clock: list[float] = field(default_factory=list)
 
-    def measure(self, candidate: Candidate, timeout: float = 60.0) -> Outcome:
+    def measure(self, candidate: Candidate, timeout: float = 60.0, **more) -> Outcome:
         self.clock[0] += 1
-        return super().measure(candidate, timeout)
+        return super().measure(candidate, timeout, **more)
 
 
 def test_seconds_that_the_end_does_not_need_are_searched_with(clock: list[float]):
@@ -197,14 +197,14 @@ def test_where_all_is_tried_the_time_that_is_left_goes_to_the_finals(left: bool,
     (task,) = library_tasks(["find_largest_of_bags" if left else "softmax_rows"])
 
     class Fighting(Slow):
-        def paired_comparison(self, candidates: Sequence[Candidate]) -> list[Outcome]:
+        def paired_comparison(self, candidates: Sequence[Candidate], **more) -> list[Outcome]:
             self.clock[0] += 8
-            return super().paired_comparison(candidates)
+            return super().paired_comparison(candidates, **more)
 
     space = read(task, slice_limits(SLICE))
     default = space.plan(space.default)
     bench = Fighting(lambda each: 1.0 if each.plan == default else 0.9, clock=clock)
-    result = tune(task, SLICE, Stop(seconds=1000.0 if left else 30.0), bench=bench, space=space)
+    result = tune(task, SLICE, Stop(seconds=1000.0 if left else 30.0), bench=bench, space=space, caches="cold")
     assert (result.stopped == "space") is left
     assert len(bench.comparisons) == comparisons
 
@@ -228,8 +228,8 @@ class Movable(Slow):
     def renew_inputs(self) -> None:
         self.moved += 1
 
-    def _outcome(self, candidate: Candidate, factor: float) -> Outcome:
-        found = super()._outcome(candidate, factor)
+    def _outcome(self, candidate: Candidate, factor: float, setting: Setting) -> Outcome:
+        found = super()._outcome(candidate, factor, setting)
         lucky = isinstance(found, Measurement) and found.seconds == 0.7 and not self.moved
         return replace(found, seconds=0.5, low=0.5, high=0.5) if lucky else found
 

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -97,22 +98,65 @@ def test_each_shape_and_each_slice_is_tuned_and_run_on_the_others(vk, monkeypatc
     assert errors.count("best common plan") == 2
 
 
-def test_the_tasks_of_a_model_are_tuned_together(vk, monkeypatch, tmp_path):
+MODEL = """
+import torch
+
+def small():
+    return torch.nn.Sequential(torch.nn.LayerNorm(32), torch.nn.Softmax(-1)).eval(), torch.randn(4, 32)
+
+def failing():
+    return (lambda x: x.nowhere), torch.randn(4, 32)
+"""
+
+
+def test_the_tasks_of_a_model_are_tuned_together_and_the_model_is_run_with_them(vk, monkeypatch, tmp_path):
     pytest.importorskip("torch")
     from vkernels.autotune import model_tuning
+    from vkernels.commands.tune import model as of_models
+
+    @contextmanager
+    def runner(model, databases):
+        yield lambda parts: 2.0 - 0.5 * (0 in parts) + 0.25 * (1 in parts)
+
+    monkeypatch.setattr(of_models, "model_runner", runner)
 
     make, _ = maker(lambda slice, candidate: 1e-3 / sum(candidate.plan.tiles.values()))
     monkeypatch.setattr(model_tuning, "tune_model", partial(model_tuning.tune_model, make=make, evaluations=3))
     path = tmp_path / "small.py"
-    path.write_text(
-        "import torch\n\ndef small():\n"
-        "    return torch.nn.Sequential(torch.nn.LayerNorm(32), torch.nn.Softmax(-1)).eval(), torch.randn(4, 32)\n"
-    )
+    path.write_text(MODEL)
     code, out, errors = vk("--model", f"{path}:small", "--slice", "cores=1", "--json", "-", "--db", "none")
     data = json.loads(out)
     assert code == 0
     assert {part["task"]["kernel"] for part in data["model"]["parts"]} == {"layer_norm_rows", "softmax_rows"}
     assert "times as fast as before" in errors
+    end = data["model"]["end_to_end"]["cpu:cores=1"]
+    assert (end["gain"], end["taken_back"]) == (pytest.approx(2.0 / 1.5), [1])
+    assert "the model is 1.33 times as fast as untuned (95 % interval 1.333–1.333)" in errors
+    assert f"without them: {data['model']['parts'][1]['task']['kernel']}" in errors
+    taken_back = data["model"]["parts"][1]["results"]["cpu:cores=1"]
+    assert taken_back["best"]["plan"] == taken_back["default"]["plan"]
+
+
+@pytest.mark.thorough
+def test_a_model_runs_in_a_process_with_the_plans_of_a_database(tmp_path):
+    pytest.importorskip("torch")
+    from vkernels.commands.tune.model import model_runner
+
+    (tmp_path / "small.py").write_text(MODEL)
+
+    class Databases:
+        slice = "cpu:cores=1"
+
+        def of(self, parts):
+            return str(tmp_path / "none.db") if parts else None
+
+    with model_runner(f"{tmp_path / 'small.py'}:small", Databases()) as run:
+        assert all(0 < run(frozenset(parts)) < 60 for parts in ([], [0], []))
+    with (
+        pytest.raises(SetupError, match="has no attribute 'nowhere'"),
+        model_runner(f"{tmp_path / 'small.py'}:failing", Databases()) as run,
+    ):
+        run(frozenset())
 
 
 def test_families_are_all_their_kernels_and_are_summed_up(vk, bench):

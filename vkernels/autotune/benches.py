@@ -9,29 +9,31 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from queue import LifoQueue
 from threading import Condition, Lock
+from typing import Generic, TypeVar
 
 from vkernels.compiler.arguments import CPU
 from vkernels.inspect.task import Task
 from vkernels.ir.errors import Error
 from vkernels.ir.system_resources import ThreadPool
 
-from .measure import Bench, BenchOptions, Candidate, Measurement, Measures, Outcome
+from .measure import Bench, BenchOptions, BySetting, Candidate, Measurement, Measures, Outcome, Setting
 from .measure.lock import lock_names, locked
 from .measure.measures import CANDIDATE_SECONDS
 from .slice_names import CpuAffinity, place_of, usable
 
-Run = Callable[[list[Candidate]], list[Outcome]]
+Compared = TypeVar("Compared", Outcome, BySetting)
+Run = Callable[[list[Candidate]], list[Compared]]
 
 
 @dataclass(eq=False)
-class _Round:
+class _Round(Generic[Compared]):
     """A comparison for several slices. `found`: None if it failed for the slice that ran it."""
 
     candidates: dict[Hashable, Candidate] = field(default_factory=dict)
-    found: Future[dict[Hashable, Outcome] | None] = field(default_factory=Future)
+    found: Future[dict[Hashable, Compared] | None] = field(default_factory=Future)
 
 
-class SharedFinals:
+class SharedFinals(Generic[Compared]):
     """Combines the comparisons of finalists of equal slices, which wait until all have finalists or have ended.
 
     The same holds for every later comparison, among the slices that still compare. Most finalists belong to several
@@ -42,7 +44,7 @@ class SharedFinals:
         self._at_work, self._awaited = set(slices), set(slices)
         self._compared: set[str] = set()
         self._asked: dict[str, Sequence[Candidate]] = {}
-        self._round = _Round()
+        self._round: _Round[Compared] = _Round()
         self._changed = Condition()
         self._given_up = False
 
@@ -66,7 +68,9 @@ class SharedFinals:
             self._given_up = True
             self._changed.notify_all()
 
-    def paired_comparison(self, slice: str, candidates: Sequence[Candidate], run: Run) -> list[Outcome]:
+    def paired_comparison(
+        self, slice: str, candidates: Sequence[Candidate], run: Run[Compared]
+    ) -> list[Compared]:  # fmt: skip
         """Time a slice's finalists with `run`, together with those of other slices. Raises what `run` raises."""
         joined = self._join(slice, candidates)
         if joined is None:
@@ -77,7 +81,7 @@ class SharedFinals:
         outcomes = one.found.result()
         return run(list(candidates)) if outcomes is None else [outcomes[each.key] for each in candidates]
 
-    def _join(self, slice: str, candidates: Sequence[Candidate]) -> tuple[_Round, bool] | None:
+    def _join(self, slice: str, candidates: Sequence[Candidate]) -> tuple[_Round[Compared], bool] | None:
         """The round of a slice, and whether the slice has to run it; None to compare alone."""
         with self._changed:
             if self._given_up or slice not in self._at_work:
@@ -95,11 +99,11 @@ class SharedFinals:
             if self._given_up:
                 return None
             one.candidates = {each.key: each for some in self._asked.values() for each in some}
-            self._asked, self._round = {}, _Round()
+            self._asked, self._round = {}, _Round[Compared]()
             self._changed.notify_all()
             return one, True
 
-    def _run(self, one: _Round, run: Run) -> None:
+    def _run(self, one: _Round[Compared], run: Run[Compared]) -> None:
         try:
             outcomes = run(list(one.candidates.values()))
             one.found.set_result(dict(zip(one.candidates, outcomes, strict=True)))
@@ -141,10 +145,18 @@ class SharedBench(Measures):
         self._seen = 0
         self._stale = False
 
-    def measure(self, candidate: Candidate, timeout: float = CANDIDATE_SECONDS, best: float | None = None) -> Outcome:
+    def measure(
+        self,
+        candidate: Candidate,
+        timeout: float = CANDIDATE_SECONDS,
+        best: float | None = None,
+        *,
+        setting: Setting = Setting.COLD,
+    ) -> Outcome:
         """As `Bench.measure`, but candidates measured for an equal slice are not measured again."""
         self._benches.search_on(self.slice, self.place)
-        outcome = self._benches.measure(self.place, candidate, timeout, self.best if best is None else best)
+        best = self.best if best is None else best
+        outcome = self._benches.measure(self.place, candidate, timeout, best, setting)
         if isinstance(outcome, Measurement) and (self.best is None or outcome.seconds < self.best):
             self.best = outcome.seconds
         return outcome
@@ -156,14 +168,20 @@ class SharedBench(Measures):
         return found
 
     def paired_comparison(
-        self, candidates: Sequence[Candidate], timeout: float | None = None, alone: bool = False
-    ) -> list[Outcome]:
-        """As `Bench.paired_comparison`, together with the finalists of equal slices.
+        self, candidates: Sequence[Candidate], *, alone: bool = False, setting: Setting = Setting.COLD
+    ) -> list[Outcome]:  # fmt: skip
+        """As `compare_in`, in one setting."""
+        return [each[setting] for each in self.compare_in([setting], candidates, alone=alone)]
+
+    def compare_in(
+        self, settings: Sequence[Setting], candidates: Sequence[Candidate], *, alone: bool = False
+    ) -> list[BySetting]:  # fmt: skip
+        """As `Bench.compare_in`, together with the finalists of equal slices, which ask for the same settings.
 
         `alone`: only this slice's, while nobody measures on any other core of this process.
         """
         stale, self._stale = self._stale, False
-        return self._benches.paired_comparison(self.slice, self.place, candidates, timeout, alone, stale)
+        return self._benches.compare_in(settings, self.slice, self.place, candidates, alone, stale)
 
     def renew_inputs(self) -> None:
         """As `Bench.renew_inputs`, for the next comparison only: other slices share the inputs."""
@@ -209,7 +227,7 @@ class Benches(AbstractContextManager["Benches"]):
         self._lock = Lock()
         self._known: dict[Hashable, Future[Outcome | None]] = {}
         self._log: dict[_Kind, list[tuple[Candidate, Outcome]]] = {}
-        self._finals: dict[_Kind, SharedFinals] = {}
+        self._finals: dict[_Kind, SharedFinals[BySetting]] = {}
         self._asked = 0
         self.interrupted = False
 
@@ -240,8 +258,13 @@ class Benches(AbstractContextManager["Benches"]):
         """Numbers of proposed and of measured candidates."""
         return Counted(self._asked, len(self._known))
 
-    def measure(self, place: CpuAffinity, candidate: Candidate, timeout: float, best: float | None) -> Outcome:
-        """Measure a candidate for this kind of slice, unless it was measured or is being measured."""
+    def measure(
+        self, place: CpuAffinity, candidate: Candidate, timeout: float, best: float | None, setting: Setting
+    ) -> Outcome:  # fmt: skip
+        """Measure a candidate for this kind of slice, unless it was measured or is being measured.
+
+        All slices search in the same setting.
+        """
         key = (_kind(place), candidate.key)
         with self._lock:
             self._asked += 1
@@ -252,10 +275,10 @@ class Benches(AbstractContextManager["Benches"]):
         if not mine:
             found = known.result()
             self._check_interrupt()
-            return found or self.measure(place, candidate, timeout, best)
+            return found or self.measure(place, candidate, timeout, best, setting)
         try:
             with self.bench(place) as bench:
-                outcome = bench.measure(candidate, timeout, best)
+                outcome = bench.measure(candidate, timeout, best, setting=setting)
         except BaseException:
             with self._lock:
                 del self._known[key]
@@ -272,22 +295,22 @@ class Benches(AbstractContextManager["Benches"]):
         if finals is not None:
             finals.search_on(slice)
 
-    def paired_comparison(
+    def compare_in(
         self,
+        settings: Sequence[Setting],
         slice: str,
         place: CpuAffinity,
         candidates: Sequence[Candidate],
-        timeout: float | None,
         alone: bool,
         stale: bool,
-    ) -> list[Outcome]:
+    ) -> list[BySetting]:
         """Compare candidates for this kind of slice; with new arguments if the present ones are `stale`."""
 
-        def run(some: list[Candidate]) -> list[Outcome]:
+        def run(some: list[Candidate]) -> list[BySetting]:
             with self.bench(place) as bench:
                 if stale:
                     bench.renew_inputs()
-                return bench.paired_comparison(some, timeout, hold=usable() if alone else None)
+                return bench.compare_in(settings, some, hold=usable() if alone else None)
 
         finals = self._finals.get(_kind(place))
         return run(list(candidates)) if alone or finals is None else finals.paired_comparison(slice, candidates, run)
@@ -298,7 +321,7 @@ class Benches(AbstractContextManager["Benches"]):
         kinds: dict[_Kind, list[str]] = {}
         for name, place in self._places.items():
             kinds.setdefault(_kind(place), []).append(name)
-        self._finals = {kind: SharedFinals(names) for kind, names in kinds.items()}
+        self._finals = {kind: SharedFinals[BySetting](names) for kind, names in kinds.items()}
         try:
             yield lambda name: self._finals[_kind(self._places[name])].leave(name)
         finally:

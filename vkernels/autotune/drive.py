@@ -117,15 +117,15 @@ class TimeBudget:
         most = max(MIN_TIMEOUT, min(MAX_TIMEOUT, self.stop.seconds / 3))
         return max(MIN_TIMEOUT, min(most, SLOWEST_TIMES * min(self.took, default=most)))
 
-    def rerank(self, finalists: int, loaded: Sequence[bool]) -> float:
-        """Expected seconds of comparing this many finalists and of ablating a new best.
+    def rerank(self, finalists: int, loaded: Sequence[bool], settings: int = 1) -> float:
+        """Expected seconds of comparing this many finalists, in so many settings, and of ablating a new best.
 
         `loaded`: for each measurement, whether there was other load, which requires more comparisons.
         """
         usual = median(self.took) if self.took else 0.0
         again = (MAX_ROUNDS if 2 * sum(loaded) > len(loaded) else ROUNDS) - 1
         contenders = again + sum(CONTENDERS) + (again - len(CONTENDERS)) * CONTENDERS[-1]
-        comparisons = FINALIST_COST * finalists + CONTENDER_COST * contenders
+        comparisons = settings * (FINALIST_COST * finalists + CONTENDER_COST * contenders)
         return min(self.reserved, FRESH_INPUTS_SECONDS + (comparisons + MAX_ABLATIONS / 2) * usual)
 
     def left(self, reserved: float = 0.0) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -15,7 +15,7 @@ from vkernels.ir.limits import Limits
 from vkernels.targets import Target
 
 from .arguments import built
-from .database.entry import MEASURED, MODELLED, Entry, Key, Provenance, key_of, provenance_of
+from .database.entry import COLD, MEASURED, MODELLED, Entry, Key, Provenance, key_of, provenance_of
 from .measure import Candidate, Failed, FailureReason, Measurement, Outcome
 from .plan_space import PlanSpace
 from .searches.search import FailedPoint
@@ -44,7 +44,7 @@ class TaskHistory:
 
 @dataclass
 class History:
-    """The entries of one task on one slice; empty without a database.
+    """The entries of one task on one slice; empty without a database. `caches`: the settings of its measurements.
 
     An entry's key includes the values of tunable constants, which are part of the IR. Entries also list these values,
     for calls that leave the constants open.
@@ -55,29 +55,38 @@ class History:
     limits: Limits
     target: Target
     slice: str
+    caches: str = COLD
     run: str = field(default_factory=lambda: uuid4().hex)
     _keys: dict[tuple[tuple[str, object], ...], Key] = field(default_factory=dict)
 
     def before(self, space: PlanSpace) -> list[TaskHistory]:
         """Earlier measurements on this device of points of the space, failures included, in their order.
 
-        Modelled times are left out, so that they get measured.
+        Modelled times, and those of other settings, are left out, so that they get measured.
         """
+        found: dict[Point, TaskHistory] = {}
+        for point, candidate, entry in self._entries_here(space):
+            outcome = _outcome(entry)
+            if outcome is not None and (isinstance(outcome, Failed) or entry.caches == self.caches):
+                found[point] = TaskHistory(point, candidate, outcome, entry.final)
+        return list(found.values())
+
+    def chosen_elsewhere(self, space: PlanSpace) -> list[Point]:
+        """Points that earlier runs on this device selected in other settings: they are judged in this one as well."""
+        return [point for point, _, entry in self._entries_here(space) if entry.final and entry.caches != self.caches]
+
+    def _entries_here(self, space: PlanSpace) -> Iterator[tuple[Point, Candidate, Entry]]:
         if self.database is None:
-            return []
+            return
         from .database.database import EntryFilter
 
-        found: dict[Point, TaskHistory] = {}
         here = self._provenance().environment
         for version in space.versions:
             wanted = EntryFilter(kernel=self.task.name, key=self._key(version.constants), shape=self.task.shape)
             for entry in self.database.entries(wanted):
-                outcome = _outcome(entry)
                 point = space.point(entry.plan, version.constants)
-                if outcome is not None and point is not None and entry.provenance.environment == here:
-                    candidate = Candidate(entry.plan, dict(version.constants))
-                    found[point] = TaskHistory(point, candidate, outcome, entry.final)
-        return list(found.values())
+                if point is not None and entry.provenance.environment == here:
+                    yield point, Candidate(entry.plan, dict(version.constants)), entry
 
     def neighbours(self, space: PlanSpace) -> list[Point]:
         """Points that were fast within other limits, on other devices and for other shapes, best first."""
@@ -85,13 +94,13 @@ class History:
             return []
         from .database.database import EntryFilter
 
-        groups: dict[tuple[str, str], dict[Point, PointOutcome]] = {}
+        groups: dict[tuple[str, str, str], dict[Point, PointOutcome]] = {}
         for entry in self.database.entries(EntryFilter(kernel=self.task.name)):
             point = space.point(entry.plan, _open_constants(entry, space))
             own = entry.key == self._key(space.versions[0].constants)
             if point is None or (own and dict(entry.shape) == dict(self.task.shape)):
                 continue
-            group = groups.setdefault((entry.key.digest, repr(sorted(entry.shape.items()))), {})
+            group = groups.setdefault((entry.key.digest, repr(sorted(entry.shape.items())), entry.caches), {})
             group[point] = FailedPoint(str(entry.failure)) if entry.seconds is None else float(entry.seconds)
         return best_of_neighbours(space.space, list(groups.values()), NEIGHBOUR_SEEDS)
 
@@ -120,11 +129,19 @@ class History:
             result = {name: getattr(outcome, name) for name in ("seconds", "low", "high", "repeats")}
         provenance = replace(self._provenance(), trial=max(0, trial), seconds=seconds, when=time.time())
         self.database.keep(
-            Entry(
-                self._key(candidate.constants), self.task.name, dict(self.task.shape),
-                replace(self.limits, core=None), candidate.plan, provenance, origin=origin, final=final,
-                default=default, **self._constants(candidate.constants), **result,
-            )
+            replace(self._entry(candidate, provenance, result), origin=origin, final=final, default=default)
+        )
+
+    def withdraw(self, candidate: Candidate) -> None:
+        """Make a plan that a run selected a trial again: calls prefer any other selected plan."""
+        if self.database is not None:
+            nothing = {"failure": str(FailureReason.REFUSED)}
+            self.database.withdraw(self._entry(candidate, self._provenance(), nothing).identity)
+
+    def _entry(self, candidate: Candidate, provenance: Provenance, result: Mapping[str, Any]) -> Entry:
+        return Entry(
+            self._key(candidate.constants), self.task.name, dict(self.task.shape), replace(self.limits, core=None),
+            candidate.plan, provenance, caches=self.caches, **self._constants(candidate.constants), **result,
         )  # fmt: skip
 
     def _provenance(self) -> Provenance:

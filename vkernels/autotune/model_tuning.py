@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import wait
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from math import ceil, sqrt
 from threading import Lock
@@ -54,11 +54,33 @@ class TaskTurn:
 
 
 @dataclass(frozen=True)
+class EndToEnd:
+    """Runs of a model on one slice, in turns with the untuned model.
+
+    `untuned`, `tuned`: seconds of a run, medians. `gain`: the median of their ratios; `low`, `high`: its 95 % interval.
+    `taken_back`: parts whose plans did not pay; `tuned` is without them, unless these are all that were tuned.
+    """
+
+    untuned: float
+    tuned: float
+    gain: float
+    low: float
+    high: float
+    rounds: int
+    taken_back: tuple[int, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The comparison as a JSON object."""
+        return {**asdict(self), "taken_back": list(self.taken_back)}
+
+
+@dataclass(frozen=True)
 class ModelResult:
     """The result for a model.
 
     `results`: by part and slice, for parts that had a turn. `failed`: why a part could not be tuned. `asked`,
-    `measured`: numbers of candidates on all slices. `spent`: seconds of all workers, by activity.
+    `measured`: numbers of candidates on all slices. `spent`: seconds of all workers, by activity. `end_to_end`: runs of
+    the model itself by slice, see `model_turns`.
     """
 
     model: ModelTasks
@@ -70,6 +92,7 @@ class ModelResult:
     measured: int
     seconds: float
     spent: Mapping[str, float]
+    end_to_end: Mapping[str, EndToEnd] = field(default_factory=dict)
 
     def before_and_after(self, slice: str) -> tuple[float, float]:
         """Seconds of a model run's calls on a slice, without and with tuning, summed over the measured parts."""
@@ -105,6 +128,7 @@ class ModelResult:
             "measured": self.measured,
             "seconds": self.seconds,
             "spent": dict(self.spent),
+            "end_to_end": {name: end.to_json() for name, end in self.end_to_end.items()},
         }  # fmt: skip
 
 

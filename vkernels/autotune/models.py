@@ -97,12 +97,12 @@ def tasks_of(
     found: list[list[LaunchEvent]] = []
     seconds: list[float] = []
     with patient():
-        _run(model, arguments, named)
+        run_once(model, arguments, named)
         for _ in range(max(1, runs)):
             events: list[LaunchEvent] = []
             with on_launch(events.append):
                 start = perf_counter()
-                _run(model, arguments, named)
+                run_once(model, arguments, named)
                 seconds.append(perf_counter() - start)
             found.append(events)
     parts, left_out = _parts(found, catalogue)
@@ -148,7 +148,8 @@ def _task(event: LaunchEvent, modules: Mapping[str, ModuleType]) -> Task | str:
     return Task(f"{where}:{name}", dict(called.sizes), dict(called.dtypes), constants)
 
 
-def _run(model: Callable[..., Any], arguments: Sequence[Any], named: Mapping[str, Any]) -> None:
+def run_once(model: Callable[..., Any], arguments: Sequence[Any], named: Mapping[str, Any]) -> None:
+    """Run a model forward; if it is in training mode, with a backward pass."""
     import torch
 
     trains = bool(getattr(model, "training", False))

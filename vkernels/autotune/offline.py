@@ -29,7 +29,7 @@ from vkernels.ir.planning.space import PlanSearchSpace as Choices
 from .arguments import scalars
 from .drive import Stop
 from .history import History
-from .measure import Candidate, Failed, FailureReason, Measurement, Measures, Outcome
+from .measure import Candidate, Failed, FailureReason, Measurement, Measures, Outcome, Setting
 from .measure.subject import code_of
 from .plan_space import PlanSpace, read
 from .result import MODELLED, STATIC_BOUND, TuningResult
@@ -99,7 +99,9 @@ class ModelledBench(Measures):
     space: PlanSpace
     architecture: str | None
 
-    def measure(self, candidate: Candidate, timeout: float = 0.0) -> Outcome:
+    def measure(
+        self, candidate: Candidate, timeout: float = 0.0, *, setting: Setting = Setting.COLD
+    ) -> Outcome:  # fmt: skip
         """Compile a candidate, and bound or model its time."""
         choices = next(v.choices for v in self.space.versions if dict(v.constants) == dict(candidate.constants))
         try:
@@ -124,7 +126,7 @@ class ModelledBench(Measures):
             return Failed(FailureReason.COMPILE_ERROR, str(error))
         return Measurement(seconds, seconds, seconds, 0)
 
-    def paired_comparison(self, candidates: Sequence[Candidate]) -> list[Outcome]:
+    def paired_comparison(self, candidates: Sequence[Candidate], *, setting: Setting = Setting.COLD) -> list[Outcome]:
         """Bound or model the time of each."""
         return [self.measure(candidate) for candidate in candidates]
 

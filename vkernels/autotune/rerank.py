@@ -6,7 +6,7 @@ Load on memory slows some plans more than others for seconds: only several compa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 
@@ -37,20 +37,24 @@ def is_surely_faster(one: Measurement, other: Measurement) -> bool:
 def rerank(
     compare: Callable[[Sequence[int]], Sequence[Outcome]], count: int, base: int, may: Callable[[int, int], bool],
     spare: Callable[[], bool] = lambda: True, favourite: int | None = None,
+    beaten: Callable[[], Collection[int]] = tuple,
 ) -> list[Outcome]:  # fmt: skip
     """Compare until no candidate seems faster than number `base`, or one surely is after `ROUNDS`, or `MAX_ROUNDS`.
 
     `compare`: measures the candidates of these numbers: first all `count`, then the base and the `CONTENDERS` that seem
     fastest, including the `favourite`. `may(compared, more)`: whether there is time for so many more; `spare`: whether
-    there is time even for a round that only confirms a result. The final time of the base is its median; times of the
-    others follow from their ratios to the base in each comparison, and so do the intervals if there are enough ratios.
-    A candidate that dropped out keeps its ratio to those that stayed.
+    there is time even for a round that only confirms a result. `beaten`: candidates that cannot win, whatever their
+    times; they do not go on. The final time of the base is its median; times of the others follow from their ratios to
+    the base in each comparison, and so do the intervals if there are enough ratios. A candidate that dropped out keeps
+    its ratio to those that stayed.
     """
     rounds = [dict(enumerate(compare(range(count))))]
     while len(rounds) < MAX_ROUNDS:
         outcomes, fought = combined(rounds, base), sum(map(len, rounds))
-        fighting = _fighting(outcomes, rounds, base, favourite)
-        if not _goes_on(outcomes, base, len(rounds), spare) or not may(fought, len(fighting)):
+        out = beaten()
+        fighting = _fighting(outcomes, rounds, base, favourite, out)
+        rivals = [outcomes[number] for number in range(count) if number not in out]
+        if not _goes_on(rivals, outcomes[base], len(rounds), spare) or not may(fought, len(fighting)):
             break
         rounds.append(dict(zip(fighting, compare(fighting), strict=True)))
     return combined(rounds, base)
@@ -66,7 +70,7 @@ def combined(rounds: Sequence[Mapping[int, Outcome]], base: int) -> list[Outcome
     for count in reversed(range(1, len(rounds))):
         then = _of_last(rounds[:count], base)
         slower = max((_slower(then[number], last[number]) for number in last if number != base), default=1.0)
-        found |= {number: _times(each, slower) for number, each in then.items() if number not in found}
+        found |= {number: scaled(each, slower) for number, each in then.items() if number not in found}
     return [found[number] for number in rounds[0]]
 
 
@@ -93,7 +97,8 @@ def _slower(once: Outcome, often: Outcome) -> float:
     return often.seconds / once.seconds if isinstance(once, Measurement) and isinstance(often, Measurement) else 0.0
 
 
-def _times(outcome: Outcome, factor: float) -> Outcome:
+def scaled(outcome: Outcome, factor: float) -> Outcome:
+    """An outcome whose seconds are multiplied by a factor, if it has any, and the factor is not 0."""
     if isinstance(outcome, Failed) or not factor:
         return outcome
     seconds, low, high = (factor * each for each in (outcome.seconds, outcome.low, outcome.high))
@@ -114,17 +119,17 @@ def _as_one(times: Sequence[Measurement], ratios: Sequence[float], usual: float,
 
 
 def _fighting(
-    outcomes: Sequence[Outcome], rounds: Sequence[Mapping[int, Outcome]], base: int, favourite: int | None
+    outcomes: Sequence[Outcome], rounds: Sequence[Mapping[int, Outcome]], base: int, favourite: int | None,
+    out: Collection[int],
 ) -> list[int]:  # fmt: skip
     places = CONTENDERS[min(len(rounds), len(CONTENDERS)) - 1]
-    among = ((number, outcomes[number]) for number in rounds[-1] if number != base)
+    among = ((number, outcomes[number]) for number in rounds[-1] if number != base and number not in out)
     timed = {number: each.seconds for number, each in among if isinstance(each, Measurement)}
     ordered = sorted(timed, key=lambda number: (number != favourite, timed[number]))
     return sorted({base, *ordered[:places]})
 
 
-def _goes_on(outcomes: Sequence[Outcome], base: int, rounds: int, spare: Callable[[], bool]) -> bool:
-    own = outcomes[base]
+def _goes_on(outcomes: Sequence[Outcome], own: Outcome, rounds: int, spare: Callable[[], bool]) -> bool:
     if not isinstance(own, Measurement):
         return False
     if rounds < FEW_ROUNDS and spare():  # the base may have been lucky once

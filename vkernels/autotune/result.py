@@ -10,7 +10,7 @@ from typing import Any
 
 from vkernels.inspect.task import Task
 
-from .measure import Candidate, Failed, Measurement, Outcome
+from .measure import Candidate, Failed, Measurement, Outcome, Setting
 from .measure.measures import candidate_to_json, outcome_to_json
 from .plan_space import PlanCounts, PlanSpace
 from .rerank import is_surely_faster
@@ -22,12 +22,19 @@ STATIC_BOUND = "static bound"
 
 @dataclass(frozen=True)
 class Success:
-    """A plan and its time; `trial`: its number, from 0; negative for earlier runs."""
+    """A plan and its time; `trial`: its number, from 0; negative for earlier runs.
+
+    `times`: of a finalist that was judged in several settings, in each of them; `measured` then follows from the mean
+    of its ratios to the default.
+    `loses_in`: settings in which it is slower than the default by more than the noise.
+    """
 
     candidate: Candidate
     point: Point
     measured: Measurement
     trial: int = 0
+    times: Mapping[Setting, Measurement] = field(default_factory=dict)
+    loses_in: tuple[Setting, ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -67,6 +74,7 @@ class TuningResult:
     `measured` or `modelled`. `stopped`: the limit that ended the search: `evaluations`, `seconds`, `patience`, `space`
     or `interrupted`. `moved`: the decisive choices, most important first. `seconds`: duration of tuning. `parameters`:
     number of values by parameter. `ranked_by`: `measured`, `modelled`, or `static bound`: what its seconds are.
+    `caches`: `program`, `cold` or `warm`: the settings in which plans were judged.
     """
 
     task: Task
@@ -86,6 +94,15 @@ class TuningResult:
     moved: tuple[Moved, ...] = ()
     parameters: Mapping[str, int] = field(default_factory=dict)
     ranked_by: str = MEASURED
+    caches: str = "cold"
+
+    @property
+    def gains(self) -> dict[Setting, float]:
+        """Speed-up in each setting of the final comparison."""
+        if self.best is None or self.default is None:
+            return {}
+        own, usual = self.best.times, self.default.times
+        return {setting: usual[setting].seconds / each.seconds for setting, each in own.items() if setting in usual}
 
     @property
     def gain(self) -> float | None:
@@ -110,6 +127,8 @@ class TuningResult:
             "default": _success(self.default),
             "device_wide": _success(self.device_wide),
             "gain": self.gain,
+            "caches": self.caches,
+            "gains": {str(setting): gain for setting, gain in self.gains.items()},
             "final": self.final,
             "moved": [asdict(moved) for moved in self.moved],
             "tried": len(self.successes) + len(self.failures),

@@ -64,6 +64,11 @@ def is_here(name: str) -> bool:
     return whole_device(name) == CPU or _GPU.match(name) is not None
 
 
+def is_as_calls_see_it(name: str) -> bool:
+    """Whether calls of a process on the slice's cores plan for the slice's limits: it has no others of its own."""
+    return _CORES.fullmatch(name) is not None or _GPU.fullmatch(name) is not None
+
+
 def whole_device(name: str) -> str:
     """The device that a slice is part of."""
     return CPU if name.partition(":")[0] == CPU else name

@@ -18,12 +18,13 @@ from vkernels.ir.system_resources import ThreadPool
 
 from .arguments import built
 from .benches import DEFAULT_OPTIONS, Benches, Counted, MakeBench
+from .database.entry import PROGRAM
 from .drive import Stop
 from .history import History
-from .measure import Bench, BenchOptions, Candidate, Failed, FailureReason, Measurement, Outcome
+from .measure import Bench, BenchOptions, BySetting, Candidate, Failed, FailureReason, Measurement, Outcome
 from .plan_space import MAX_POINTS, PlanSpace, read
-from .rerank import rerank
 from .result import MEASURED, MODELLED, Crossed, CrossSliceResult, Row, TuningResult, with_the_fastest
+from .settings import judge, judging_of
 from .slice_names import is_here, slice_limits, slice_target
 from .tune import MINUTE, tune
 
@@ -90,11 +91,12 @@ def tune_slices(
             benches, lambda name: tune(task, name, stop, bench=benches.on(name), space=spaces[name], **more)
         )
         rows = _rows(results, {name: spaces[name] for name in slices if name not in here})
-        measured = {name: _measured_on(benches, name, rows, limits[name]) for name in here}
+        caches = more.get("caches", PROGRAM)
+        measured = {name: _measured_on(benches, name, rows, limits[name], caches, results[name]) for name in here}
         spent = benches.spent
         counted = benches.counted
     taken = with_the_fastest(results, rows, measured, spaces)
-    _remember(more.get("database"), task, limits, taken, measured)
+    _remember(more.get("database"), task, limits, taken, measured, caches)
     columns = measured | {name: _modelled_on(spaces[name], rows) for name in slices if name not in here}
     shown = [number for number, row in enumerate(taken.rows) if row.tuned_for or row.default_of]
     outcomes = tuple(tuple(columns[name][number] for name in slices) for number in shown)
@@ -157,7 +159,9 @@ def _rows(results: Mapping[str, TuningResult], spaces: Mapping[str, PlanSpace]) 
     return rows
 
 
-def _measured_on(benches: Benches, name: str, rows: Sequence[Row], limits: Limits) -> list[Outcome]:
+def _measured_on(
+    benches: Benches, name: str, rows: Sequence[Row], limits: Limits, caches: str, result: TuningResult
+) -> list[Outcome]:  # fmt: skip
     bench = benches.on(name)
     outcomes: list[Outcome | None] = [
         None if name in (*row.tuned_for, *row.default_of) else _refused(bench.task, row.candidate, limits)
@@ -167,25 +171,29 @@ def _measured_on(benches: Benches, name: str, rows: Sequence[Row], limits: Limit
     if fitting and not benches.interrupted:
         mine = [number for number in fitting if name in rows[number].tuned_for]
         candidates, comparisons = [rows[number].candidate for number in fitting], count()
+        settings = judging_of(caches).finals
 
-        def paired_comparison(rivals: Sequence[int]) -> Sequence[Outcome]:
+        def compare(rivals: Sequence[int]) -> Sequence[BySetting]:
             if next(comparisons) % 2:
                 bench.renew_inputs()
-            return bench.paired_comparison([candidates[each] for each in rivals], alone=True)
+            return bench.compare_in(settings, [candidates[each] for each in rivals], alone=True)
 
         base = fitting.index(mine[0]) if mine else 0
-        found = rerank(paired_comparison, len(candidates), base, lambda compared, more: not benches.interrupted)
-        for number, outcome in zip(fitting, found, strict=True):
-            outcomes[number] = outcome
+        usual = result.best.seconds if mine and result.best is not None else 0.0
+        found = judge(
+            settings, compare, len(candidates), base, lambda compared, more: not benches.interrupted, usual=usual
+        )
+        for number, judged in zip(fitting, found, strict=True):
+            outcomes[number] = judged.outcome
     return [outcome or Failed(FailureReason.REFUSED, "it was not measured") for outcome in outcomes]
 
 
 def _remember(
     database: Database | None, task: Task, limits: Mapping[str, Limits], taken: CrossSliceResult,
-    columns: Mapping[str, Sequence[Outcome]],
+    columns: Mapping[str, Sequence[Outcome]], caches: str,
 ) -> None:  # fmt: skip
     for name, outcomes in columns.items():
-        history = History(database, task, limits[name], slice_target(name), name)
+        history = History(database, task, limits[name], slice_target(name), name, caches)
         settled = taken.settled.get(name, ())
         for number, (row, outcome) in enumerate(zip(taken.rows, outcomes, strict=True)):
             final = row.candidate in settled

@@ -15,13 +15,15 @@ from vkernels.ir.did_you_mean import did_you_mean
 from vkernels.ir.errors import OptionError
 from vkernels.ir.system_resources import ThreadPool
 
+from .database.entry import PROGRAM
 from .drive import FINALIST_COST, FRESH_INPUTS_SECONDS, MAX_ABLATIONS, RERANK_PART, Stop, TimeBudget, drive, effort_of
 from .history import History
-from .measure import Bench, BenchOptions, Candidate, Failed, Measurement, Measures, Outcome
+from .measure import Bench, BenchOptions, BySetting, Candidate, Failed, Measurement, Measures, Outcome
 from .plan_space import MAX_POINTS, PlanSpace, enough_points, read
-from .rerank import is_surely_faster, rerank
+from .rerank import is_surely_faster
 from .result import MEASURED, FailedPlan, Moved, Success, TuningResult
 from .searches import DEFAULT_SEARCH, SEARCHES, FailedPoint, Search
+from .settings import judge, judging_of
 from .slice_names import slice_limits, slice_target, whole_device
 from .space import Point
 
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
 MIN_FINALISTS, MAX_FINALISTS, SUCCESSES_PER_FINALIST = 6, 20, 6
 """Finalists are the default plan, the best plan of an earlier run, and the fastest others.
 
-Their number grows with the number of timed plans, because more of these then seem as fast as the fastest.
+Their number grows with the number of timed plans, because more of these then seem as fast as the fastest. There are
+half as many at most if each is timed in several settings.
 """
 AGAIN = 3.0
 """The search continues after the final comparison if this multiple of its duration is left; another one follows."""
@@ -71,17 +74,20 @@ def tune(
     database: Database | None = None,
     on_progress: Listener = lambda progress: None,
     space: PlanSpace | None = None,
+    caches: str = PROGRAM,
 ) -> TuningResult:
     """Tune a task on a slice of a present device.
 
     `stop.seconds` limits the whole run; the other limits apply to the search. `bench`: by default a new one for the
     task and slice. `database`: plans tried before are not tried again, and each new trial is stored at once. `space`:
-    of the task on the slice, if it is known already. An interrupt (`KeyboardInterrupt`) ends the search, and the
-    results so far are returned.
+    of the task on the slice, if it is known already. `caches`: the settings in which plans are judged, one of `CACHES`;
+    with `program` the best plan is slower than the default in none. An interrupt (`KeyboardInterrupt`) ends the search,
+    and the results so far are returned.
 
-    Raises what is wrong with the task, `OptionError` for an unknown slice or search, and `SetupError` if the device is
-    absent.
+    Raises what is wrong with the task, `OptionError` for an unknown slice, search or `caches`, and `SetupError` if the
+    device is absent.
     """
+    judging_of(caches)
     if search not in SEARCHES:
         raise OptionError(f"there is no search {search!r}; {did_you_mean(search, list(SEARCHES))}")
     began = monotonic()
@@ -89,8 +95,8 @@ def tune(
     with _bench(bench, task, slice, stop) as measuring:
         most = enough_points(stop) if database is None else MAX_POINTS  # earlier trials may be anywhere
         space = _read_space(task, slice, measuring, most) if space is None else space
-        history = History(database, task, space.limits, slice_target(slice), slice)
-        run = TuningRun(space, history, measuring, slice, stop, search, seed, on_progress, began)
+        history = History(database, task, space.limits, slice_target(slice), slice, caches)
+        run = TuningRun(space, history, measuring, slice, stop, search, seed, on_progress, began, caches=caches)
         return run.result(*run.tuned())
 
 
@@ -110,7 +116,8 @@ def _read_space(task: Task, slice: str, bench: Measures, most: int) -> PlanSpace
 
 @dataclass
 class TuningRun:
-    """One run of tuning. `known`: outcomes by point, earlier ones first. `origin`: of the times."""
+    """One run of tuning. `known`: outcomes by point, earlier ones first. `origin`: of the times. `caches`: see
+    `tune`."""
 
     space: PlanSpace
     history: History
@@ -122,12 +129,14 @@ class TuningRun:
     tell: Listener
     began: float
     origin: str = MEASURED
+    caches: str = "cold"
     known: dict[Point, Success | FailedPlan] = field(default_factory=dict)
     trials: int = 0
     _final_before: set[Point] = field(default_factory=set)
     _prepared: dict[Point, tuple[Failed | None, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.judging = judging_of(self.caches)
         self.time = TimeBudget(self.stop, self.began)
 
     def tuned(self) -> tuple[str, list[Success], tuple[Moved, ...]]:
@@ -142,7 +151,7 @@ class TuningRun:
             if stopped == "seconds":
                 best = self._best
                 loaded = [each.measured.loaded for each in self._successes]
-                stopped = self._drive(search, self.time.rerank(self._finalist_count, loaded))
+                stopped = self._drive(search, self.time.rerank(self._finalist_count, loaded, len(self.judging.finals)))
                 moved = moved if self._best is best else self._ablate(search, 0.0)
             began = monotonic()
             finalists = self._compared(is_last=stopped == "space")
@@ -161,7 +170,8 @@ class TuningRun:
         successes = tuple(self._successes)
         among = finalists or successes
         default = next((each for each in among if each.point == self.space.default), None)
-        best = min(among, key=lambda each: each.seconds, default=None)
+        may_win = [each for each in among if not each.loses_in] or among
+        best = min(may_win, key=lambda each: each.seconds, default=None)
         if best is not None and default is not None and not is_surely_faster(best.measured, default.measured):
             best = default
         if finalists and best is not None and self.origin == MEASURED:
@@ -177,18 +187,19 @@ class TuningRun:
             stopped, self.search, self.seed, monotonic() - self.began, bool(finalists), wide,
             tuple(sorted(moved, key=lambda each: -(each.factor or 0.0))),
             {name: len(values) for name, values in zip(self.space.space.names, self.space.space.values, strict=True)},
+            caches=self.caches,
         )  # fmt: skip
 
     # The search
 
     def _started(self) -> Search:
-        before = self.history.before(self.space)
-        seeds = dict.fromkeys([self.space.default, *self.history.neighbours(self.space), *self.space.seeds])
+        before, chosen = self.history.before(self.space), self.history.chosen_elsewhere(self.space)
+        seeds = dict.fromkeys([self.space.default, *chosen, *self.history.neighbours(self.space), *self.space.seeds])
         search = SEARCHES[self.search](self.space.space, seed=self.seed, seeds=seeds)
         for number, each in enumerate(before):
             self._note(each.point, each.candidate, each.outcome, number - len(before))
             search.tell(each.point, _point_outcome(each.outcome))
-        self._final_before = {each.point for each in before if each.final}
+        self._final_before = {each.point for each in before if each.final} | {*chosen}
         return search
 
     def _drive(self, search: Search, reserved: float) -> str:
@@ -218,7 +229,7 @@ class TuningRun:
         candidate = self._candidate(point)
         failed, preparing = self._prepared.pop(point, (None, 0.0))
         began = monotonic()
-        outcome = failed or self.bench.measure(candidate, timeout=self.time.timeout)
+        outcome = failed or self.bench.measure(candidate, timeout=self.time.timeout, setting=self.judging.search)
         took = preparing + monotonic() - began
         if not isinstance(outcome, Failed):
             self.time.took.append(took)
@@ -265,7 +276,8 @@ class TuningRun:
 
     @property
     def _finalist_count(self) -> int:
-        return min(MAX_FINALISTS, max(MIN_FINALISTS, len(self._successes) // SUCCESSES_PER_FINALIST))
+        most = MAX_FINALISTS if len(self.judging.finals) == 1 else MAX_FINALISTS // 2
+        return min(most, max(MIN_FINALISTS, len(self._successes) // SUCCESSES_PER_FINALIST))
 
     def _finalists(self) -> list[Success]:
         fastest = sorted(self._successes, key=lambda each: each.measured.high)
@@ -293,18 +305,19 @@ class TuningRun:
         def spare() -> bool:
             return is_last or monotonic() - began < RERANK_PART * (began - self.began)
 
-        def compare(rivals: Sequence[int]) -> Sequence[Outcome]:
+        def compare(rivals: Sequence[int]) -> Sequence[BySetting]:
             has_time = self.stop.seconds is not None and self.time.left(FRESH_INPUTS_SECONDS) > 0
             if next(comparisons) % 2 and spare() and has_time:
                 self.bench.renew_inputs()
-            return self.bench.paired_comparison([chosen[each].candidate for each in rivals])
+            return self.bench.compare_in(self.judging.finals, [chosen[each].candidate for each in rivals])
 
         favourite = next((number for number, each in enumerate(chosen) if each.point != self.space.default), None)
-        outcomes = rerank(compare, len(chosen), 0, may, spare, favourite)
+        several = len(self.judging.finals) > 1
+        found = judge(self.judging.finals, compare, len(chosen), 0, may, spare, favourite, chosen[0].seconds)
         return [
-            replace(each, measured=outcome)
-            for each, outcome in zip(chosen, outcomes, strict=True)
-            if isinstance(outcome, Measurement)
+            replace(each, measured=judged.outcome, times=judged.times if several else {}, loses_in=judged.loses_in)
+            for each, judged in zip(chosen, found, strict=True)
+            if isinstance(judged.outcome, Measurement)
         ]
 
     @cached_property

@@ -32,10 +32,10 @@ class LoggingBench(FakeBench):
 
     write: Callable[[str], object] = print
 
-    def measure(self, candidate: Candidate, timeout: float = 60.0) -> Outcome:
+    def measure(self, candidate: Candidate, timeout: float = 60.0, **more) -> Outcome:
         self.write(json.dumps(plan_to_json(candidate.plan)) + "\n")
         time.sleep(MEASURING)
-        return super().measure(candidate, timeout)
+        return super().measure(candidate, timeout, **more)
 
 
 def seconds(candidate: Candidate) -> float:

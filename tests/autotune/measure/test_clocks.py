@@ -90,3 +90,14 @@ def test_a_gpu_is_timed_by_its_events_without_the_flush_between_calls(level_2: i
     assert torch.flushes == 3
     assert torch.flushed == flushed
     assert not found.disturbed
+
+
+def test_with_warm_arguments_a_gpu_is_not_flushed_and_nothing_is_kept_for_it():
+    torch = FakeTorch(1 << 20)
+    clock = CudaClock("cuda:0", torch, warm=True)
+
+    def call() -> None:
+        torch.now += 2.0
+
+    assert clock.sample([call, call]).seconds == pytest.approx(4e-3)
+    assert torch.flushes == 0

@@ -246,3 +246,23 @@ def test_rounds_that_others_slow_do_not_change_who_wins_a_duel(seed: int, ratio:
     assert second.seconds / first.seconds == pytest.approx(ratio)
     assert first.high / first.low == pytest.approx(1)
     assert 0.002 < first.seconds < 0.017
+
+
+def test_with_warm_arguments_each_rival_uses_the_rounds_copy_twice_and_all_copies_have_their_turns():
+    clock, used = Simulated(), list[tuple[str, int]]()
+
+    def call(rival: str, copy: int) -> TimedCall:
+        def run() -> float:
+            used.append((rival, copy))
+            return 0.002
+
+        return run
+
+    rivals = [[call(name, copy) for copy in range(3)] for name in "ab"]
+    Timer(clock, replace(EFFORT, sample_seconds=1e-3)).paired_comparison(rivals, [lambda: None] * 2, warm=True)
+    rounds = [used[at : at + 4] for at in range(len(used) % 4, len(used), 4)]
+    rounds = [each for each in rounds if len({copy for _, copy in each}) == 1]
+    assert len(rounds) >= EFFORT.least
+    assert {copy for each in rounds for _, copy in each} == {0, 1, 2}
+    for each in rounds:
+        assert [name for name, _ in each] in (["a", "a", "b", "b"], ["b", "b", "a", "a"])

@@ -7,12 +7,12 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log2
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, case, delete, select
+from sqlalchemy import Connection, case, delete, select, update
 
 from vkernels.ir.errors import FileError, SetupError
 from vkernels.ir.limits import Limits
@@ -162,6 +162,17 @@ class Database:
                     _log.warning("what is found is not remembered for now: %s", error)
                 self._waiting, self._retry_at = waiting + self._waiting, time.monotonic() + RETRY_SECONDS
 
+    def withdraw(self, identity: str) -> None:
+        """Make an entry that a tuning run selected a trial again. Nothing happens without such an entry."""
+
+        def demote(connection: Connection) -> None:
+            statement = select(entries.c.document).where(entries.c.identity == identity)
+            found = [each for each in _contents(connection.execute(statement).scalars().all()).entries if each.final]
+            for row in rows_of(replace(entry, final=False) for entry in found):
+                connection.execute(update(entries).where(entries.c.identity == identity).values(row))
+
+        self._store.write(demote)
+
     def check_writable(self) -> None:
         """Raise `SetupError` if nothing can be written: better before hours of tuning than after."""
         self._store.write(prove_writable)
@@ -190,8 +201,8 @@ class Database:
         """Entries with a time under a key, the best first. Whether their plans fit is not checked.
 
         Measured entries come before modelled ones; then entries of this `shape` before others of its class, the
-        nearest first; then slices with rates like those of `limits`; then results of final comparisons; then the least
-        time.
+        nearest first; then slices with rates like those of `limits`; then results of final comparisons; then those
+        judged in the settings of the latest of these; then the least time.
         """
         statement = _best_documents(entries.c.question, key, shape)
         documents = self._store.read(lambda connection: connection.execute(statement).scalars().all())
@@ -278,7 +289,9 @@ class Database:
             _warned.add(where)
             _log.warning("%s: %d tuned plans cannot be read and are not used; the first: %s",
                          where, len(damaged), damaged[0])  # fmt: skip
-        return tuple(sorted(filter(is_wanted, contents.entries), key=lambda each: _order(each, shape, limits)))
+        found = [each for each in contents.entries if is_wanted(each)]
+        latest = {each.standing: each.caches for each in sorted(found, key=lambda each: each.provenance.when)}
+        return tuple(sorted(found, key=lambda each: _order(each, shape, limits, latest[each.standing])))
 
 
 _warned: set[str] = set()
@@ -316,10 +329,12 @@ def _entry_or_reason(document: object) -> Entry | str:
         return str(error)
 
 
-def _order(entry: Entry, shape: Mapping[str, int] | None, limits: Limits | None) -> tuple[Any, ...]:
+def _order(
+    entry: Entry, shape: Mapping[str, int] | None, limits: Limits | None, latest: str
+) -> tuple[Any, ...]:  # fmt: skip
     return (
         entry.standing < 2, _distance(entry.shape, shape), limits is not None and not _similar(entry.limits, limits),
-        -entry.standing, entry.rank, entry.identity,
+        -entry.standing, entry.caches != latest, entry.rank, entry.identity,
     )  # fmt: skip
 
 

@@ -161,6 +161,9 @@ def versions() -> dict[str, str]:
 
 
 MEASURED, MODELLED = "measured", "modelled"
+COLD, WARM, PROGRAM = "cold", "warm", "program"
+CACHES = (PROGRAM, COLD, WARM)
+"""Settings in which times are measured. Entries of versions that knew only one were measured in the default, `cold`."""
 WRONG = "wrong-answer"
 FAILURES = ("does-not-fit", "compile-error", "time-out", "crash", WRONG, "refused")
 DRIVERS = {"nvidia": Path("/proc/driver/nvidia/version"), "amd": Path("/sys/module/amdgpu/version")}
@@ -202,7 +205,8 @@ class Entry:
     values of the tunable constants; `first_hash`: `kernel_hash` with the first value of each; both empty for a kernel
     without. `seconds`: of a call, with an interval from `low` to `high`; None if there is a `failure`, one of
     `FAILURES`, with details in `text`. `origin`: `measured` or `modelled`. `final`: a tuning run selected this plan,
-    after measuring the best ones again side by side. `default`: this plan runs without tuning.
+    after measuring the best ones again side by side. `default`: this plan runs without tuning. `caches`: the settings
+    in which it was measured, one of `CACHES`.
     """
 
     key: Key
@@ -222,6 +226,7 @@ class Entry:
     final: bool = False
     default: bool = False
     first_hash: str = ""
+    caches: str = COLD
 
     @property
     def asked(self) -> Key:

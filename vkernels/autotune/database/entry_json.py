@@ -19,7 +19,7 @@ from vkernels.ir.occupancy import AmdSizes, NvidiaSizes
 from vkernels.ir.plan import PLAN_TYPES, RANGES, Plan
 from vkernels.ir.plan_json import plan_from_json, plan_to_json
 
-from .entry import FAILURES, MEASURED, MODELLED, Entry, Key, Provenance, limits_hash, shape_class
+from .entry import CACHES, FAILURES, MEASURED, MODELLED, Entry, Key, Provenance, limits_hash, shape_class
 
 SCHEMA_VERSION = 1
 DOCUMENT_KIND = "vkernels tuning entries"
@@ -135,7 +135,7 @@ def entry_record() -> type[Any]:
         constants=Annotated[dict[Name, Constant], Meta(max_length=MAX_NAMES)],
         limits=Annotated[dict[str, Any], Meta(extra_json_schema={"anyOf": limits})],
         plan=Annotated[dict[str, Any], Meta(extra_json_schema={"$ref": "#/$defs/Plan"})],
-        origin=Literal[MEASURED, MODELLED], failure=Literal[FAILURES] | None,
+        origin=Literal[MEASURED, MODELLED], caches=Literal[CACHES], failure=Literal[FAILURES] | None,
         text=Annotated[str, Meta(max_length=MAX_FAILURE_TEXT)],
         **dict.fromkeys(("seconds", "low", "high"), Annotated[float, Meta(gt=0, le=MAX_NUMBER)] | None),
         first_hash=Annotated[str, Meta(pattern="^([0-9a-f]{64})?$", max_length=64)],

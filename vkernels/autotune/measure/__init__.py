@@ -1,12 +1,24 @@
 """Measuring that can be trusted: candidates compiled, compared with a reference and timed in processes of their own."""
 
 from .bench import Bench, BenchOptions
-from .measures import Candidate, Effort, Failed, FailureReason, Measurement, Measures, Outcome, WorkerLimits
+from .measures import (
+    BySetting,
+    Candidate,
+    Effort,
+    Failed,
+    FailureReason,
+    Measurement,
+    Measures,
+    Outcome,
+    Setting,
+    WorkerLimits,
+)
 from .measuring_worker import Children
 
 __all__ = [
     "Bench",
     "BenchOptions",
+    "BySetting",
     "Candidate",
     "Children",
     "Effort",
@@ -15,5 +27,6 @@ __all__ = [
     "Measurement",
     "Measures",
     "Outcome",
+    "Setting",
     "WorkerLimits",
 ]

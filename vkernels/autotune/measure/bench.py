@@ -16,6 +16,7 @@ from vkernels.ir.errors import Error, FileError, SetupError
 from ..slice_names import CpuAffinity, place_of, usable
 from .measures import (
     CANDIDATE_SECONDS,
+    BySetting,
     Candidate,
     Effort,
     Failed,
@@ -23,7 +24,9 @@ from .measures import (
     Measurement,
     Measures,
     Outcome,
+    Setting,
     WorkerLimits,
+    by_setting,
     candidate_to_json,
     outcome_from_json,
 )
@@ -57,10 +60,10 @@ class Bench(Measures, AbstractContextManager["Bench"]):
             outcome = bench.measure(Candidate(plan))
 
     The worker process is started when it is needed, and again after a candidate has hung, crashed or used too much
-    memory, which is that candidate's outcome. `restarts`: how often that happened. `best`: the least seconds so far;
-    much slower candidates are not sampled for long. `spent`: seconds of the workers by activity: `compiling`,
-    `waiting` for others that measure on the same cores, `running` for comparison, `timing`. `plans`: of the reference,
-    as JSON; plans of another bench of this task can be reused.
+    memory, which is that candidate's outcome. `restarts`: how often that happened. `best`: the least seconds so far in
+    the last `setting`; much slower candidates are not sampled for long. `spent`: seconds of the workers by activity:
+    `compiling`, `waiting` for others that measure on the same cores, `running` for comparison, `timing`. `plans`: of
+    the reference, as JSON; plans of another bench of this task can be reused.
     """
 
     def __init__(
@@ -75,6 +78,7 @@ class Bench(Measures, AbstractContextManager["Bench"]):
         self.place: CpuAffinity = place_of(slice, options.cores)
         self.restarts = 0
         self.best: float | None = None
+        self.setting = Setting.COLD
         self.spent: dict[str, float] = {}
         self._child: MeasuringWorker | None = None
         self._stale = False
@@ -161,13 +165,22 @@ class Bench(Measures, AbstractContextManager["Bench"]):
         self.plans = answer["ready"]["plans"]  # for the next worker
         self._child, self._memory = child, child.resident_bytes() + bounds.memory_bytes
 
-    def measure(self, candidate: Candidate, timeout: float = CANDIDATE_SECONDS, best: float | None = None) -> Outcome:
+    def measure(
+        self,
+        candidate: Candidate,
+        timeout: float = CANDIDATE_SECONDS,
+        best: float | None = None,
+        *,
+        setting: Setting = Setting.COLD,
+    ) -> Outcome:
         """Compile, check and time a candidate.
 
         `timeout`: seconds for all of this, without waiting for cores; `best`: replaces the bench's own.
         """
+        if setting != self.setting:
+            self.best, self.setting = None, setting
         best = self.best if best is None else best
-        outcome = self._ask([candidate], {"best": best}, timeout)[0]
+        outcome = self._ask([candidate], {"best": best, "setting": setting}, timeout)[0]
         if outcome is None:
             return Failed(FailureReason.CRASH, "the worker answered nothing")
         if isinstance(outcome, Measurement) and (self.best is None or outcome.seconds < self.best):
@@ -175,7 +188,12 @@ class Bench(Measures, AbstractContextManager["Bench"]):
         return outcome
 
     def paired_comparison(
-        self, candidates: Sequence[Candidate], timeout: float | None = None, hold: Sequence[int] | None = None
+        self,
+        candidates: Sequence[Candidate],
+        timeout: float | None = None,
+        hold: Sequence[int] | None = None,
+        *,
+        setting: Setting = Setting.COLD,
     ) -> list[Outcome]:
         """Time finalists in turns, so that changes over time affect all of them; each as carefully as `measure`.
 
@@ -185,13 +203,20 @@ class Bench(Measures, AbstractContextManager["Bench"]):
         outcomes: list[Outcome | None] = [None] * len(candidates)
         while left := [number for number, outcome in enumerate(outcomes) if outcome is None]:
             seconds = timeout or CANDIDATE_SECONDS + self.options.bounds.comparison_seconds * len(left)
-            more = {"paired_comparison": True, "hold": sorted({*self.place.cores, *(hold or ())})}
+            holding = sorted({*self.place.cores, *(hold or ())})
+            more = {"paired_comparison": True, "hold": holding, "setting": setting}
             found = self._ask([candidates[number] for number in left], more, seconds)
             if not any(found):
-                found = [self.measure(candidates[number]) for number in left]
+                found = [self.measure(candidates[number], setting=setting) for number in left]
             for number, outcome in zip(left, found, strict=True):
                 outcomes[number] = outcome
         return [outcome for outcome in outcomes if outcome is not None]
+
+    def compare_in(
+        self, settings: Sequence[Setting], candidates: Sequence[Candidate], hold: Sequence[int] | None = None
+    ) -> list[BySetting]:
+        """As `paired_comparison`, in each of several settings."""
+        return by_setting(lambda setting: self.paired_comparison(candidates, hold=hold, setting=setting), settings)
 
     def _ask(self, candidates: Sequence[Candidate], more: dict[str, Any], seconds: float) -> list[Outcome | None]:
         self.start()

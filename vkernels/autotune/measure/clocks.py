@@ -50,22 +50,27 @@ def _switches() -> int:
 
 
 class CudaClock:
-    """A GPU's events around each call, after flushing its L2. `device`: `cuda:0`; `torch`: the module, or a fake."""
+    """A GPU's events around each call, after flushing its L2 unless the arguments are `warm`.
 
-    def __init__(self, device: str, torch: Any):
-        self._torch, self._device = torch, device
-        level_2 = int(getattr(torch.cuda.get_device_properties(device), "L2_cache_size", 0)) or 64 << 20
-        self._flush = torch.empty(2 * level_2, dtype=torch.int8, device=device)
+    `device`: `cuda:0`; `torch`: the module, or a fake.
+    """
+
+    def __init__(self, device: str, torch: Any, warm: bool = False):
+        self._torch, self._device, self._warm = torch, device, warm
+        if not warm:
+            level_2 = int(getattr(torch.cuda.get_device_properties(device), "L2_cache_size", 0)) or 64 << 20
+            self._flush = torch.empty(2 * level_2, dtype=torch.int8, device=device)
 
     def now(self) -> float:
         return time.perf_counter()
 
     def sample(self, calls: Sequence[TimedCall]) -> Sample:
-        """Time each call by itself, with a flush before it; the sample is the sum."""
+        """Time each call by itself, with a flush before it unless `warm`; the sample is the sum."""
         cuda = self._torch.cuda
         pairs = []
         for call in calls:
-            self._flush.zero_()
+            if not self._warm:
+                self._flush.zero_()
             start, end = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
             start.record()
             call()

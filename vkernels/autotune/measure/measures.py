@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -68,6 +68,32 @@ class Failed:
 
 
 Outcome = Measurement | Failed
+
+
+class Setting(StrEnum):
+    """What surrounds a timed call.
+
+    `COLD`: no cache holds the arguments. `WARM`: the call before had the same arguments. `READ`: the arguments are
+    cold, and a kernel reads the results at once; its time counts. `CHAIN`: so with warm arguments, as in the middle of
+    a program.
+    """
+
+    COLD = "cold"
+    WARM = "warm"
+    READ = "read"
+    CHAIN = "chain"
+
+    @property
+    def has_warm_arguments(self) -> bool:
+        return self in (Setting.WARM, Setting.CHAIN)
+
+    @property
+    def has_reader(self) -> bool:
+        return self in (Setting.READ, Setting.CHAIN)
+
+
+BySetting = Mapping[Setting, Outcome]
+"""The outcomes of one candidate."""
 
 
 def candidate_to_json(candidate: Candidate) -> dict[str, Any]:
@@ -154,12 +180,18 @@ class Measures(ABC):
     """Measures candidates of one task on one slice."""
 
     @abstractmethod
-    def measure(self, candidate: Candidate, timeout: float = CANDIDATE_SECONDS) -> Outcome:
-        """Measure a candidate within so many seconds."""
+    def measure(
+        self, candidate: Candidate, timeout: float = CANDIDATE_SECONDS, *, setting: Setting = Setting.COLD
+    ) -> Outcome:  # fmt: skip
+        """Measure a candidate in a setting, within so many seconds."""
 
     @abstractmethod
-    def paired_comparison(self, candidates: Sequence[Candidate]) -> list[Outcome]:
-        """Time finalists in turns."""
+    def paired_comparison(self, candidates: Sequence[Candidate], *, setting: Setting = Setting.COLD) -> list[Outcome]:
+        """Time finalists in turns in a setting."""
+
+    def compare_in(self, settings: Sequence[Setting], candidates: Sequence[Candidate]) -> list[BySetting]:
+        """Time finalists in turns in each of several settings."""
+        return by_setting(lambda setting: self.paired_comparison(candidates, setting=setting), settings)
 
     @property
     def at_once(self) -> int:
@@ -176,3 +208,9 @@ class Measures(ABC):
 
     def renew_inputs(self) -> None:  # noqa: B027 (optional)
         """Use other arguments, elsewhere in memory, from now on: times depend on where they are."""
+
+
+def by_setting(compare: Callable[[Setting], Sequence[Outcome]], settings: Sequence[Setting]) -> list[BySetting]:
+    """Compare the same candidates in each setting; return the outcomes of each candidate."""
+    columns = {setting: compare(setting) for setting in settings}
+    return [dict(zip(columns, outcomes, strict=True)) for outcomes in zip(*columns.values(), strict=True)]

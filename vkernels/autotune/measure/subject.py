@@ -6,27 +6,25 @@ import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from vkernels.compiler.arguments import CPU, example_arguments
 from vkernels.compiler.default_session import default_session
 from vkernels.compiler.request import CompileRequest, CompileTarget
-from vkernels.compiler.specialise import kernel_in
 from vkernels.inspect.task import Task, kernel_of, signature_of, strides_of
 from vkernels.ir.errors import ArgumentError, Error, OutOfMemoryError, PlanError
 from vkernels.ir.plan import Plan
-from vkernels.ir.planning.choose_plan import choose_plan
-from vkernels.ir.planning.default_plan import default_plan
 from vkernels.ir.planning.resources import OutOfResources, RefusedCodeError
-from vkernels.language.kernel import Kernel
 from vkernels.runtime.bind_arguments import bind
 from vkernels.runtime.present_target import present_target
 
 from ..arguments import checksum, copied, is_array, make_arguments, moved, numbers, only_written, outputs, refill
 from .expected import EPSILON, Expected
-from .measures import Candidate, Effort, Failed, FailureReason
+from .fixed_plans import chosen_plan, with_plan
+from .measures import Candidate, Effort, Failed, FailureReason, Setting
+from .readers import reader_of
 
 if TYPE_CHECKING:
     from vkernels.compiler.request import Code
@@ -39,11 +37,6 @@ Values = dict[str, Any]
 
 class WrongAnswerError(Exception):
     """A plan's code gave wrong results."""
-
-
-def with_plan(kernel: Kernel, plan: Plan) -> Kernel:
-    """The kernel, fixed to a plan."""
-    return type(kernel)(kernel.function, replace(kernel.options, plan=plan))
 
 
 def code_of(task: Task, candidate: Candidate, numbers: Mapping[str, bool | int | float], where: CompileTarget) -> Code:
@@ -108,6 +101,16 @@ class MeasuredTask:
         self._calls[candidate.key] = calls
         return calls
 
+    def calls_in(self, setting: Setting, calls: Sequence[Callable[[], object]]) -> list[Callable[[], object]]:
+        """What to time in a setting, for a candidate's `calls`: with a reader of the results after each, or as is."""
+        if not setting.has_reader:
+            return list(calls)
+        return [partial(_one_after_the_other, call, read) for call, read in zip(calls, self._readers, strict=True)]
+
+    @cached_property
+    def _readers(self) -> list[Callable[[], object]]:
+        return [reader_of(values, self.written, self.device) for values in self.sets]
+
     def check(self, call: Callable[[], object], number: int = 0) -> None:
         """Run a call on the copy of this number, with poisoned outputs. Raises `WrongAnswerError` for wrong results."""
         values = self.sets[number]
@@ -159,22 +162,14 @@ class MeasuredTask:
 
     def _run(self, values: Values) -> Values:
         ordered = self._in_order(values, self.constants)
-        plan = self._known[len(self.plans)] if len(self.plans) < len(self._known) else self._plan(ordered)
+        known = self._known[len(self.plans) :]
+        plan = known[0] if known else chosen_plan(self.kernel, ordered, self.device)
         self.plans.append(plan)
         with_plan(self.kernel, plan)(*ordered)
         self._wait()
         found = {name: copied(values[name]) for name in self.written}
         self._refill(values, self.written)
         return found
-
-    def _plan(self, ordered: Sequence[Any]) -> Plan:
-        arguments, limits = bind(self.kernel, ordered), present_target(self.device).limits
-        built = kernel_in(self.kernel.build(arguments.signature))
-        strides = {name: view.strides for name, view in arguments.tensors.items()}
-        try:
-            return choose_plan(built, arguments.sizes, limits, None, strides).plan
-        except Error:  # its needs are unknown
-            return default_plan(built, arguments.sizes, limits)
 
     def _in_order(self, values: Values, constants: Mapping[str, Any]) -> list[Any]:
         return [constants[p.name] if p.kind == "constant" else values[p.name] for p in self.kernel.parameters]
@@ -184,6 +179,11 @@ class MeasuredTask:
             import torch
 
             torch.cuda.synchronize(self.device)
+
+
+def _one_after_the_other(first: Callable[[], object], second: Callable[[], object]) -> None:
+    first()
+    second()
 
 
 def _copies(size: int, cache: int, effort: Effort) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import count, islice
+from itertools import count, islice, repeat
 from math import ceil, comb, exp, gcd, log, sqrt
 from statistics import fmean, median, stdev
 from typing import Protocol
@@ -268,11 +268,12 @@ class Timer:
         return max(1e-9, median(times))
 
     def paired_comparison(
-        self, rivals: Sequence[Sequence[TimedCall]], restores: Sequence[TimedCall]
+        self, rivals: Sequence[Sequence[TimedCall]], restores: Sequence[TimedCall], warm: bool = False
     ) -> list[Measurement]:
         """Measure several candidates, a sample of each in turn, so that changes over time affect all of them.
 
-        The order rotates, and all get equally many samples, until every interval is narrow or the time is over.
+        The order rotates, and all get equally many samples, until every interval is narrow or the time is over. `warm`:
+        all calls of a round use the same copy of the tensors, and each rival has used it just before its sample.
         """
         effort = self._effort
         together = [self._warm_up(calls, restore) for calls, restore in zip(rivals, restores, strict=True)]
@@ -284,10 +285,11 @@ class Timer:
         while rounds.count < effort.most:
             order, taken = [*range(len(rivals))], [Sample(0.0)] * len(rivals)
             first = rounds.count % len(order)
+            turns = repeat(rounds.count) if warm else at
             for number in order[first:] + order[:first]:
                 restores[number]()
-                self._clock.sample(_next(rivals[number], at, 1))  # untimed: clears a rival's traces in the caches
-                taken[number] = self._clock.sample(_next(rivals[number], at, together[number]))
+                self._clock.sample(_next(rivals[number], turns, 1))  # untimed: clears a rival's traces in the caches
+                taken[number] = self._clock.sample(_next(rivals[number], turns, together[number]))
             rounds.add(taken, together)
             list(islice(at, skipped))
             if rounds.count < effort.least:

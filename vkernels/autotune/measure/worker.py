@@ -32,6 +32,7 @@ from .measures import (
     FailureReason,
     Measurement,
     Outcome,
+    Setting,
     candidate_from_json,
     outcome_to_json,
 )
@@ -126,7 +127,8 @@ class WorkerTask:
     spent: Spent = field(default_factory=Spent)
 
     def __post_init__(self) -> None:
-        self.timer = Timer(self._clock(), self.effort, lambda: LoadWatch(self.cores).others)
+        self.timer = Timer(self._clock(warm=False), self.effort, lambda: LoadWatch(self.cores).others)
+        self.warm_timer = Timer(self._clock(warm=True), self.effort, lambda: LoadWatch(self.cores).others)
         subject = self.subject
         self.pace = DriftCorrection(
             lambda: self.timer.probe(subject.compiled(subject.usual), subject.restore), self.usual
@@ -197,16 +199,20 @@ class WorkerTask:
     def _timed(self, checked: Sequence[list[TimedCall] | Failed], request: dict[str, Any]) -> list[Outcome]:
         running = {number: calls for number, calls in enumerate(checked) if not isinstance(calls, Failed)}
         outcomes: dict[int, Outcome] = {n: each for n, each in enumerate(checked) if isinstance(each, Failed)}
-        restore = self.subject.restore
+        restore, setting = self.subject.restore, Setting(request.get("setting", Setting.COLD))
+        warm = setting.has_warm_arguments
+        timer = self.warm_timer if warm else self.timer
+        timed = {number: self.subject.calls_in(setting, calls) for number, calls in running.items()}
         self.note("timing")
         if request.get("paired_comparison"):
-            measured = self.timer.paired_comparison([*running.values()], [restore] * len(running)) if running else []
+            measured = timer.paired_comparison([*timed.values()], [restore] * len(timed), warm) if timed else []
             outcomes |= dict(zip(running, measured, strict=True))
         else:
             best = request.get("best") or float("inf")
-            for number, calls in running.items():
+            for number, calls in timed.items():
                 times = self.pace.now()  # scaled to the usual speed, times taken at different moments are comparable
-                outcomes[number] = corrected_for_drift(self.timer.time(calls, best * times, restore), times)
+                measured_once = timer.time(calls[:1] if warm else calls, best * times, restore)
+                outcomes[number] = corrected_for_drift(measured_once, times)
         for number, calls in running.items():  # an intermittent fault may have spared the first check
             if isinstance(again := self._checked(number, calls, -1), Failed):
                 outcomes[number] = again
@@ -249,12 +255,12 @@ class WorkerTask:
             self.note("working")
             yield
 
-    def _clock(self) -> CallClock:
+    def _clock(self, warm: bool) -> CallClock:
         if self.subject.device == CPU:
             return CpuClock(len(self.cores))
         import torch
 
-        return CudaClock(self.subject.device, torch)
+        return CudaClock(self.subject.device, torch, warm)
 
 
 def run_on(cores: Sequence[int]) -> None:

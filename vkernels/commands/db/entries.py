@@ -42,7 +42,7 @@ def as_json(group: EntryGroup) -> dict[str, Any]:
         "kernel": group.kernel, "shape": dict(group.shape), "key": asdict(group.key), "usable": usable(group),
         "places": list(group.places), "tried": len(group.entries), "failures": dict(group.failures),
         "seconds": best and best.seconds, "low": best and best.low, "high": best and best.high,
-        "origin": best and best.origin, "final": best.final if best else None,
+        "origin": best and best.origin, "final": best.final if best else None, "caches": best.caches if best else None,
         "plan": plan_to_json(best.plan) if best else None, "constants": dict(best.constants) if best else None,
         "gain": group.gain, "latest": group.latest,
     }  # fmt: skip
@@ -60,7 +60,7 @@ def _print_list(out: Console, groups: tuple[EntryGroup, ...], damaged: tuple[str
     table = table_of("kernel", "on", *whole, right=whole[:3], whole=whole, title=printable(where))
     for group in groups:
         best = group.best
-        notes = [best.origin if best and best.origin != "measured" else "", "" if usable(group) else "other compilers"]
+        notes = [_judged(best), "" if usable(group) else "other compilers"]
         cells = (
             group.title, "; ".join(group.places), format_seconds(best.seconds) if best and best.seconds else "—",
             str(len(group.entries)), str(sum(group.failures.values())), ", ".join(filter(None, notes)),
@@ -72,6 +72,15 @@ def _print_list(out: Console, groups: tuple[EntryGroup, ...], damaged: tuple[str
     out.print(f"{said}.")
     if damaged:
         out.print(f"{plural(len(damaged), 'entry')} cannot be read, for example: {printable(damaged[0])}")
+
+
+def _judged(entry: Entry | None) -> str:
+    """How a time came about, if not as `vk tune` does by default."""
+    if entry is None:
+        return ""
+    if entry.origin != "measured":
+        return entry.origin
+    return "" if entry.caches == "program" else f"{entry.caches} arguments only"
 
 
 MAX_SHOWN = 10
@@ -107,7 +116,7 @@ def _print(out: Console, group: EntryGroup, limit: int) -> None:
     for entry in group.timed[:limit]:
         fields = {**plan_to_json(entry.plan), "constants": dict(entry.constants)}
         words = f"to {format_seconds(entry.high or 0)}, {entry.short}: {format_plan(fields)}"
-        mark = "final comparison" if entry.final else entry.origin if entry.origin != "measured" else ""
+        mark = ", ".join(filter(None, ["final comparison" if entry.final else "", _judged(entry)]))
         out.print(printable(f"  {format_seconds(entry.seconds or 0):>10}  {words}{f'  ← {mark}' if mark else ''}"))
     if len(group.timed) > limit:
         out.print(f"  … and {plural(len(group.timed) - limit, 'slower plan')}")

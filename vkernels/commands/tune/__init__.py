@@ -45,6 +45,14 @@ Budget = Annotated[
 ]
 Search = Annotated[str, typer.Option(metavar="NAME", help="Search: forest, local, genetic, random or exhaustive.")]
 Seed = Annotated[int, typer.Option(min=0, help="Random seed for the search and the inputs.")]
+Caches = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help="How plans are judged: program (must not be slower than the default with cold or warm arguments, nor when "
+        "the results are used at once), cold or warm (arguments).",
+    ),
+]
 Offline = Annotated[bool, typer.Option("--offline", help="Use modelled times; the device need not be present.")]
 Db = Annotated[
     str | None,
@@ -73,6 +81,7 @@ def tune(
     budget: Budget = "60s",
     search: Search = "forest",
     seed: Seed = 0,
+    caches: Caches = "program",
     offline: Offline = False,
     db: Db = None,
     json: Json = None,
@@ -85,13 +94,14 @@ def tune(
     check_writable(json)
     begun = time.monotonic()
 
-    from .run import TuneRequest, run, run_model, show_summary, slice_names, stop_from, wanted_tasks
+    from .model import run_model
+    from .run import TuneRequest, run, show_summary, slice_names, stop_from, wanted_tasks
 
     if bool(kernels) == (model is not None):
         raise OptionError("vk tune: give kernels, or --model")
     request = TuneRequest(
         kernels or [], wanted_tasks(shapes or [], dtype, constants), slice_names(target, slice_ or []),
-        stop_from(budget), search, seed, offline,
+        stop_from(budget), search, seed, offline, caches,
     )  # fmt: skip
     console = console_for(json, is_wide=True)
     with _database(db) as database:

@@ -15,10 +15,13 @@ from rich.table import Table
 from rich.text import Text
 
 from vkernels.autotune.database.database import Database
+from vkernels.autotune.database.entry import PROGRAM
 from vkernels.autotune.drive import Stop
+from vkernels.autotune.measure import Setting
 from vkernels.autotune.model_tuning import ModelResult
 from vkernels.autotune.result import MODELLED, STATIC_BOUND, Crossed, Success, TuningResult
 from vkernels.autotune.searches import SEARCHES
+from vkernels.autotune.settings import judging_of
 from vkernels.autotune.slice_names import is_here, slice_limits
 from vkernels.autotune.slices import tune_slices
 from vkernels.autotune.space import Value
@@ -27,7 +30,6 @@ from vkernels.inspect.specialisation import SpecialisationRequest, parse_special
 from vkernels.inspect.task import Task
 from vkernels.ir.did_you_mean import did_you_mean
 from vkernels.ir.errors import Error, OptionError, SetupError
-from vkernels.library.catalogue import CATALOGUE
 from vkernels.library.tasks import library_tasks
 
 from ..formatting import format_seconds
@@ -38,6 +40,12 @@ MAX_MOVED = 4
 _STAGES = {
     "reading": "reading the space", "searching": "searching", "undoing": "which decisions matter",
     "finalists": "comparing finalists", "compiling": "compiling",
+}  # fmt: skip
+
+
+_SETTINGS = {
+    Setting.COLD: "arguments cold", Setting.WARM: "arguments warm", Setting.READ: "result read, arguments cold",
+    Setting.CHAIN: "result read at once",
 }  # fmt: skip
 
 
@@ -85,9 +93,15 @@ def show_result(console: Console, result: TuningResult) -> None:
     """Print one result in a few lines."""
     console.print(Text(f"{result.task} on {result.slice}", style="bold"))
     console.print(f"  {_outcome(result)}", soft_wrap=True)
+    if result.best is not None and len(result.gains) > 1 and result.gain != 1:
+        gains = ", ".join(
+            f"{_SETTINGS[setting]} {gain:.2f} ({format_seconds(result.best.times[setting].seconds)})"
+            for setting, gain in result.gains.items()
+        )
+        console.print(f"  {gains}", soft_wrap=True)
     if result.device_wide is not None and result.best is not None:
         factor = result.device_wide.seconds / result.best.seconds
-        console.print(f"  {_times(factor)} the best plan of the whole device", soft_wrap=True)
+        console.print(f"  {times_as_fast(factor)} the best plan of the whole device", soft_wrap=True)
     if result.moved:
         moved = "; ".join(
             f"{each.name} {_value(each.best)} instead of {_value(each.default)}"
@@ -125,23 +139,6 @@ def show_crossed(console: Console, crossed: Crossed) -> None:
         console.print(f"  plans of their own are faster on {', '.join(deserving)}", soft_wrap=True)
 
 
-def show_model(console: Console, found: ModelResult) -> None:
-    """Print the gain of each task of a model, and of a whole run."""
-    figures = ["calls", *(f"gain on {name}" for name in found.slices)]
-    table = table_of("task", *figures, right=figures)
-    for number, part in enumerate(found.model.parts):
-        results = found.results.get(number, {})
-        gains = [results[name].gain if name in results else None for name in found.slices]
-        table.add_row(str(part.task), str(part.calls), *("–" if gain is None else f"{gain:.2f}" for gain in gains))
-    console.print(table)
-    for name in found.slices:
-        before, after = found.before_and_after(name)
-        if after:
-            times = f"{format_seconds(before)} of kernels before, {format_seconds(after)} after"
-            console.print(f"{name}: {_times(before / after)} before: {times}")
-    console.print(f"{found.measured} plans measured of {found.asked} proposed, {found.seconds:.0f} s")
-
-
 def _outcome(result: TuningResult) -> str:
     modelled = ", modelled" if result.origin == MODELLED else ""
     if result.ranked_by == STATIC_BOUND:
@@ -155,10 +152,11 @@ def _outcome(result: TuningResult) -> str:
     assert result.gain is not None, "there is a default"
     turns = "" if result.final or result.origin == MODELLED else ", not confirmed by interleaved timing"
     times = f"{_seconds(result.best)}, the default {_seconds(result.default)}{modelled}{turns}"
-    return f"{_times(result.gain)} the default plan: {times}"
+    return f"{times_as_fast(result.gain)} the default plan: {times}"
 
 
-def _times(factor: float) -> str:
+def times_as_fast(factor: float) -> str:
+    """A gain in words."""
     return f"{factor:.2f} times as fast as"
 
 
@@ -239,6 +237,7 @@ class TuneRequest:
     search: str
     seed: int
     offline: bool
+    caches: str = PROGRAM
 
 
 @dataclass
@@ -264,7 +263,7 @@ def run(request: TuneRequest, database: Database | None, console: Console) -> Tu
 
     Raises `OptionError` for unknown names, and `SetupError` if the device is absent.
     """
-    _refuse(request)
+    refuse(request)
     on_gpu = slice_limits(request.slices[0]).warp > 1
     tasks = [task for wanted in request.wanted for task in library_tasks(request.kernels, wanted, on_gpu)]
     tasks = list(dict.fromkeys(tasks))
@@ -296,38 +295,6 @@ def run(request: TuneRequest, database: Database | None, console: Console) -> Tu
     return done
 
 
-def run_model(request: TuneRequest, model: str, database: Database | None, console: Console) -> TuneOutcome:
-    """Tune the tasks of a torch model, given as FILE.py:FUNCTION. Raises as `run` does."""
-    from torch.nn import Module
-
-    from vkernels.autotune.model_tuning import tune_model
-    from vkernels.autotune.models import read_model, tasks_of
-    from vkernels.torch import replace
-
-    if request.offline:
-        raise OptionError("--model needs measurements: it cannot be combined with --offline")
-    if request.stop.seconds is None:
-        raise OptionError("--model: --budget must be a time such as 10m, which is split over the model's tasks")
-    _refuse(request)
-    module, arguments, named = read_model(model)
-    layers = str(replace(module, everywhere=True)) if isinstance(module, Module) else ""
-    tasks = tasks_of(module, arguments, named, CATALOGUE, layers)
-    if not tasks.parts:
-        raise OptionError(
-            f"{model} calls no kernel that can be tuned{''.join(': ' + w for w in tasks.left_out.values())}"
-        )
-    with live_board(console, 0) as (board, report):
-        board.begin()
-        found = tune_model(
-            tasks, request.slices, request.stop.seconds, database=database, search=request.search, seed=request.seed,
-            on_progress=report,
-        )  # fmt: skip
-    show_model(console, found)
-    results = [result for each in found.results.values() for result in each.values()]
-    refused = [(tasks.parts[number].task, ", ".join(request.slices), reason) for number, reason in found.failed.items()]
-    return TuneOutcome(results, [], refused, found)
-
-
 def _tuned(
     request: TuneRequest, task: Task, database: Database | None, report: Listener
 ) -> tuple[list[TuningResult], Crossed | None]:
@@ -335,15 +302,17 @@ def _tuned(
         from vkernels.autotune.offline import tune_offline
 
         return [tune_offline(task, name, request.stop, database, report) for name in request.slices], None
-    more: dict[str, Any] = {"search": request.search, "seed": request.seed, "database": database, "on_progress": report}
+    more: dict[str, Any] = {"search": request.search, "seed": request.seed, "database": database, "on_progress": report,
+                            "caches": request.caches}  # fmt: skip
     if len(request.slices) == 1:
         return [tune(task, request.slices[0], request.stop, **more)], None
     several = tune_slices(task, request.slices, request.stop, **more)
     return list(several.results.values()), several.crossed
 
 
-def _refuse(request: TuneRequest) -> None:
-
+def refuse(request: TuneRequest) -> None:
+    """Raise `OptionError` for unknown names, and `SetupError` if a device is absent."""
+    judging_of(request.caches)
     if request.search not in SEARCHES:
         raise OptionError(
             f"--search: unknown search {request.search!r}; {did_you_mean(request.search, list(SEARCHES))}"
