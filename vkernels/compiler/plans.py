@@ -248,7 +248,7 @@ class Plans:
         none: a database may change."""
         if self.tuned_plans.provider is None or self.is_deterministic:
             return None
-        return self.tuned_plans.plan(self.kernel, self.query, self.cache_key)
+        return self.tuned_plans.plan(self.kernel, self.query, self.cache_key, self.apart is None)
 
     @property
     def query(self) -> PlanQuery:

@@ -67,7 +67,7 @@ class CompilerSession:
         self.counters = CompileCounters()
         self.users: WeakSet[SessionUser] = WeakSet()
         self.log_once = LogOnce()
-        self.tuned_plans = TunedPlans(provider, self.log_once)
+        self.tuned_plans = TunedPlans(provider, self.log_once, disk)
         self.waiters = 0
         self._pending: dict[Future[Any], int] = {}
         self._kernels: WeakKeyDictionary[KernelLike, KernelVariants] = WeakKeyDictionary()

@@ -64,7 +64,8 @@ def tuned_constants(
                 of_variant = plans_with(constants)
                 if not variant.is_of(of_variant.built):
                     continue
-                plan = tuned_plans.fitting(kernel, of_variant.query, variant)
+                key = of_variant.cache_key if of_variant.apart is None else None
+                plan = tuned_plans.fitting(kernel, of_variant.query, variant, key)
                 if plan is not None:
                     tuned_plans.put(of_variant.cache_key, plan)
                     return constants

@@ -5,6 +5,8 @@ The plans come from a provider that the session holds: this package knows no dat
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,11 +15,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from vkernels.ir.errors import BudgetError, Error
 from vkernels.ir.pin import NO_PIN, with_pin
 from vkernels.ir.plan import RANGES, Plan
+from vkernels.ir.plan_json import plan_to_json
 
 from .log_once import LogOnce
 
 if TYPE_CHECKING:
     from vkernels.ir.dialect import KernelOp
+    from vkernels.ir.disk_cache import DiskCache
     from vkernels.ir.limits import Limits
 
     from .protocols import Constant, KernelLike
@@ -26,6 +30,8 @@ _log = logging.getLogger(__name__)
 
 MAX_ANSWERS = 4096
 """Answers that are kept in memory; all of them are dropped when there are more."""
+FITS = b"fits"
+"""The data on disk under the key of a plan that fits."""
 
 
 @dataclass(frozen=True)
@@ -72,10 +78,14 @@ class TunedPlanProvider(Protocol):
 
 
 class TunedPlans:
-    """The provider's answers, kept in memory. Without a `provider` there are no tuned plans."""
+    """The provider's answers, kept in memory. Without a `provider` there are no tuned plans.
 
-    def __init__(self, provider: TunedPlanProvider | None, log_once: LogOnce):
-        self.provider = provider
+    Which plans fit is kept on `disk`, if there is one: a later process does not check them again, which would take
+    longer than all the rest of a first call.
+    """
+
+    def __init__(self, provider: TunedPlanProvider | None, log_once: LogOnce, disk: DiskCache | None = None):
+        self.provider, self._disk = provider, disk
         self._log_once = log_once
         self._answers: dict[str, Any] = {}
 
@@ -95,21 +105,23 @@ class TunedPlans:
             self.put(key, find())
         return self._answers.get(key)
 
-    def plan(self, kernel: KernelLike, query: PlanQuery, key: str) -> Plan | None:
-        """The best tuned plan of a kernel that fits; None where there is none. `key`: of the query."""
+    def plan(self, kernel: KernelLike, query: PlanQuery, key: str, may_keep: bool = True) -> Plan | None:
+        """The best tuned plan of a kernel that fits; None where there is none. `key`: a hash of the query and of our
+        code; `may_keep`: it is one of `query.built` as well."""
         provider = self.provider
         if provider is None:
             return None
 
         def find() -> Plan | None:
-            fitting = (self.fitting(kernel, query, tuned) for tuned in provider.plans(query))
+            kept = key if may_keep else None
+            fitting = (self.fitting(kernel, query, tuned, kept) for tuned in provider.plans(query))
             return next((plan for plan in fitting if plan is not None), None)
 
         found: Plan | None = self.once(key, find)
         return found
 
-    def fitting(self, kernel: KernelLike, query: PlanQuery, tuned: TunedPlan) -> Plan | None:
-        """A tuned plan as it would run; None where it does not fit."""
+    def fitting(self, kernel: KernelLike, query: PlanQuery, tuned: TunedPlan, key: str | None = None) -> Plan | None:
+        """A tuned plan as it would run; None where it does not fit. `key`: of the query, to keep the answer on disk."""
         plan, pin = tuned.plan, kernel.pin or NO_PIN
         if with_pin(plan, pin) != plan:
             _log.info("%s: a tuned plan is skipped: its author pinned something else", kernel.name)
@@ -117,10 +129,21 @@ class TunedPlans:
         if query.limits.warp == 1:  # a CPU's programs are one thread
             least: dict[str, Any] = {name: bounds[0] for name, bounds in RANGES.items()}
             plan = with_pin(replace(plan, **least), pin)
+        fit_key = None if key is None or self._disk is None else _fit_key(key, kernel, plan)
+        if fit_key is not None and self._disk is not None and self._disk.get(fit_key) == FITS:
+            return plan
         reason = why_unfit(kernel, query, plan)
         if reason is not None:
             self._log_once.refused_plan(_log, kernel.name, tuned.entry(), reason)
-        return plan if reason is None else None
+            return None
+        if fit_key is not None and self._disk is not None:
+            self._disk.put(fit_key, FITS)
+        return plan
+
+
+def _fit_key(key: str, kernel: KernelLike, plan: Plan) -> str:
+    parts = ["fits", key, repr(kernel.budget), plan_to_json(plan)]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def why_unfit(kernel: KernelLike, query: PlanQuery, plan: Plan) -> str | None:

@@ -57,9 +57,10 @@ class Address:
 
         if self.url is None:
             path = Path(str(self)).absolute()
-            uri = f"{path.as_uri()}?mode={_read_mode(path) if read_only else 'rw'}"
             pool = QueuePool if temporary else NullPool
-            return create_engine("sqlite://", creator=lambda: _connect(uri, seconds, not temporary), poolclass=pool)
+            return create_engine(
+                "sqlite://", creator=lambda: connect_file(path, seconds, read_only, not temporary), poolclass=pool
+            )
         try:
             import psycopg  # noqa: F401
         except ImportError as error:
@@ -130,9 +131,12 @@ def _shown(url: URL) -> str:
     return plain.render_as_string(hide_password=True).replace(quote(HIDDEN), HIDDEN)
 
 
-def _connect(uri: str, seconds: float, durable: bool) -> sqlite3.Connection:
+def connect_file(path: Path, seconds: float, read_only: bool, durable: bool = True) -> sqlite3.Connection:
+    """Open an SQLite file, for any thread; it waits at most `seconds` for others. Raises `sqlite3.Error`."""
     import sqlite3
 
+    path = path.absolute()
+    uri = f"{path.as_uri()}?mode={_read_mode(path) if read_only else 'rw'}"
     connection = sqlite3.connect(uri, uri=True, timeout=seconds, isolation_level=None, check_same_thread=False)
     connection.text_factory = lambda data: data.decode(errors="replace")  # damaged text makes only its entry unreadable
     connection.execute("PRAGMA trusted_schema = OFF")

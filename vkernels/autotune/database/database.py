@@ -6,9 +6,8 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import log2
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,8 @@ from vkernels.ir.limits import Limits
 
 from .address import Address, address_of
 from .entry import Entry, Key, compilers
-from .entry_json import entry_from_text
+from .lookup import shape_text
+from .ranking import MAX_CONSIDERED, Contents, contents_of, entry_or_reason, is_variant, ordered
 from .storage import (
     Store,
     check_ours,
@@ -29,7 +29,6 @@ from .storage import (
     make_tables,
     prove_writable,
     rows_of,
-    shape_text,
     upsert,
 )
 
@@ -38,9 +37,6 @@ _log = logging.getLogger(__name__)
 BUSY_SECONDS = 30.0
 RETRY_SECONDS = 60.0
 """Pause before writing again to a database that could not be written."""
-MAX_CONSIDERED = 64
-MAX_RATE_RATIO = 1.25
-"""Rates of two slices whose ratio is smaller count as equal."""
 MAX_DELETED_AT_ONCE = 500
 
 
@@ -63,14 +59,6 @@ class EntryFilter:
             *([] if self.shape is None else [columns.shape == shape_text(self.shape)]),
             *([] if self.before is None else [columns.created < self.before]),
         ]
-
-
-@dataclass(frozen=True)
-class Contents:
-    """Entries in the order of their addition, and the reasons why others are unreadable."""
-
-    entries: tuple[Entry, ...]
-    damaged: tuple[str, ...]
 
 
 class Database:
@@ -167,7 +155,7 @@ class Database:
 
         def demote(connection: Connection) -> None:
             statement = select(entries.c.document).where(entries.c.identity == identity)
-            found = [each for each in _contents(connection.execute(statement).scalars().all()).entries if each.final]
+            found = [each for each in contents_of(connection.execute(statement).scalars().all()).entries if each.final]
             for row in rows_of(replace(entry, final=False) for entry in found):
                 connection.execute(update(entries).where(entries.c.identity == identity).values(row))
 
@@ -206,7 +194,7 @@ class Database:
         """
         statement = _best_documents(entries.c.question, key, shape)
         documents = self._store.read(lambda connection: connection.execute(statement).scalars().all())
-        return self._ordered(documents, lambda each: each.key == key, shape, limits)
+        return ordered(documents, lambda each: each.key == key, shape, limits, str(self.address))
 
     def versions(
         self, key: Key, shape: Mapping[str, int] | None = None, limits: Limits | None = None
@@ -220,9 +208,7 @@ class Database:
         def read(connection: Connection) -> Sequence[object]:
             return connection.execute(statement).scalars().all() if has_versions(connection) else []
 
-        return self._ordered(
-            self._store.read(read), lambda each: bool(each.first_hash) and each.asked == key, shape, limits
-        )
+        return ordered(self._store.read(read), lambda each: is_variant(each, key), shape, limits, str(self.address))
 
     def entries(self, wanted: EntryFilter | None = None) -> tuple[Entry, ...]:
         """Entries in the order of their addition. Unreadable ones are left out, with a warning."""
@@ -236,7 +222,7 @@ class Database:
         """Entries in the order of their addition, and what is wrong with the unreadable ones."""
         conditions = (wanted or EntryFilter()).conditions
         statement = select(entries.c.document).where(*conditions).order_by(entries.c.id)
-        return _contents(self._store.read(lambda connection: connection.execute(statement).scalars().all()))
+        return contents_of(self._store.read(lambda connection: connection.execute(statement).scalars().all()))
 
     def prune(
         self,
@@ -266,7 +252,7 @@ class Database:
                 is_timed = row.standing in (1, 2, 3)
                 flags = (
                     stale and row.compilers not in present, failures and row.standing in (0, 4),
-                    beaten and is_timed and group in seen, damaged and isinstance(_entry_or_reason(row.document), str),
+                    beaten and is_timed and group in seen, damaged and isinstance(entry_or_reason(row.document), str),
                 )  # fmt: skip
                 if is_timed:
                     seen.add(group)
@@ -278,24 +264,6 @@ class Database:
             return len(doomed)
 
         return self._store.read(remove) if dry else self._store.write(remove)
-
-    def _ordered(
-        self, documents: Sequence[object], is_wanted: Callable[[Entry], bool], shape: Mapping[str, int] | None,
-        limits: Limits | None,
-    ) -> tuple[Entry, ...]:  # fmt: skip
-        contents = _contents(documents)
-        where, damaged = str(self.address), contents.damaged
-        if damaged and where not in _warned:
-            _warned.add(where)
-            _log.warning("%s: %d tuned plans cannot be read and are not used; the first: %s",
-                         where, len(damaged), damaged[0])  # fmt: skip
-        found = [each for each in contents.entries if is_wanted(each)]
-        latest = {each.standing: each.caches for each in sorted(found, key=lambda each: each.provenance.when)}
-        return tuple(sorted(found, key=lambda each: _order(each, shape, limits, latest[each.standing])))
-
-
-_warned: set[str] = set()
-"""Databases for which a warning about unreadable plans was logged."""
 
 
 def _best_documents(question: Any, key: Key, shape: Mapping[str, int] | None) -> Any:
@@ -310,43 +278,6 @@ def _best_documents(question: Any, key: Key, shape: Mapping[str, int] | None) ->
         )
         .limit(MAX_CONSIDERED)
     )  # fmt: skip
-
-
-def _contents(documents: Sequence[object]) -> Contents:
-    found = [_entry_or_reason(document) for document in documents]
-    return Contents(
-        tuple(each for each in found if isinstance(each, Entry)),
-        tuple(each for each in found if isinstance(each, str)),
-    )
-
-
-def _entry_or_reason(document: object) -> Entry | str:
-    if not isinstance(document, str):
-        return "the entry: is no text"
-    try:
-        return entry_from_text(document)
-    except FileError as error:
-        return str(error)
-
-
-def _order(
-    entry: Entry, shape: Mapping[str, int] | None, limits: Limits | None, latest: str
-) -> tuple[Any, ...]:  # fmt: skip
-    return (
-        entry.standing < 2, _distance(entry.shape, shape), limits is not None and not _similar(entry.limits, limits),
-        -entry.standing, entry.caches != latest, entry.rank, entry.identity,
-    )  # fmt: skip
-
-
-def _distance(one: Mapping[str, int], other: Mapping[str, int] | None) -> float:
-    if other is None or dict(one) == dict(other):
-        return 0.0
-    return 1e-9 + sum(abs(log2((1 + one.get(name, 0)) / (1 + other[name]))) for name in other)
-
-
-def _similar(one: Limits, other: Limits) -> bool:
-    rates = ((getattr(one, n), getattr(other, n)) for n in ("clock", "memory_bandwidth", "cache_bandwidth"))
-    return all(0 < a < MAX_RATE_RATIO * b and b < MAX_RATE_RATIO * a for a, b in rates)
 
 
 def _make_file(path: Path, own: bool) -> None:

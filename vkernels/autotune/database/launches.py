@@ -8,18 +8,18 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from vkernels.compiler.default_session import default_session
 from vkernels.compiler.tuned_plans import PlanQuery, TunedPlan, TunedVariant
 from vkernels.ir.dialect import KernelOp
 from vkernels.ir.errors import Error
 
-from .address import address_of
+from .address import Address, address_of
 from .entry import Entry, Key, kernel_hash, key_of
 
 if TYPE_CHECKING:
-    from .database import Database
+    from .lookup import Column
 
 _log = logging.getLogger(__name__)
 
@@ -37,6 +37,7 @@ class _Source:
 
 
 _source = _Source()
+Found = TypeVar("Found")
 
 
 def use_database(url: str | None) -> None:
@@ -54,7 +55,7 @@ def use_database(url: str | None) -> None:
 
 def plans_for(asked: PlanQuery) -> tuple[TunedPlan, ...]:
     """The plans tuned for a call, the best first. Never raises; takes at most `SECONDS`."""
-    found = _found(asked, lambda database, key: database.candidates(key, asked.sizes, asked.limits))
+    found = _found(asked, "question")
     return tuple(TunedPlan(each.plan, _named(each)) for each in found if each.constants.keys() <= asked.tunable)
 
 
@@ -63,7 +64,7 @@ def versions_for(asked: PlanQuery) -> tuple[TunedVariant, ...]:
 
     `asked.built` has the first value of each constant. Takes at most `SECONDS`.
     """
-    found = _found(asked, lambda database, key: database.versions(key, asked.sizes, asked.limits))
+    found = _found(asked, "asked")
     return tuple(
         TunedVariant(each.plan, _named(each), each.constants, partial(_is_of, each.key.kernel_hash)) for each in found
     )
@@ -78,7 +79,7 @@ def _is_of(wanted: str, built: KernelOp) -> bool:
     return kernel_hash(built) == wanted
 
 
-def _found(asked: PlanQuery, query: Callable[[Database, Key], tuple[Entry, ...]]) -> tuple[Entry, ...]:
+def _found(asked: PlanQuery, column: Column) -> tuple[Entry, ...]:
     source = _source
     if source.off:
         return ()
@@ -86,12 +87,18 @@ def _found(asked: PlanQuery, query: Callable[[Database, Key], tuple[Entry, ...]]
         address = address_of(source.url)
         if address.file is not None and not address.file.exists():
             return ()
+        if address.file is not None:
+            from . import lookup, ranking  # noqa: F401 (before the time limit starts)
+
+            found = _within_limit(lambda: _in_file(asked, column, address))
+            if found is not None:
+                return found
         from .database import Database  # before the time limit starts: this import may take a while
 
         def ask() -> tuple[Entry, ...]:
-            key = key_of(asked.built, asked.sizes, asked.dtypes, asked.limits, asked.strides)
             with Database.open(source.url, read_only=True, seconds=SECONDS) as database:
-                return query(database, key)
+                query = database.candidates if column == "question" else database.versions
+                return query(_key(asked), asked.sizes, asked.limits)
 
         return _within_limit(ask)
     except Exception as error:  # no launch fails because of the database
@@ -99,9 +106,29 @@ def _found(asked: PlanQuery, query: Callable[[Database, Key], tuple[Entry, ...]]
         return ()
 
 
-def _within_limit(ask: Callable[[], tuple[Entry, ...]]) -> tuple[Entry, ...]:
+def _in_file(asked: PlanQuery, column: Column, address: Address) -> tuple[Entry, ...] | None:
+    """The entries in an SQLite file, without SQLAlchemy; None if that needs a closer look."""
+    from .lookup import documents_in
+    from .ranking import is_variant, ordered
+
+    key = _key(asked)
+    documents = None if address.file is None else documents_in(address.file, column, key, asked.sizes)
+    if documents is None:
+        return None
+
+    def is_wanted(entry: Entry) -> bool:
+        return entry.key == key if column == "question" else is_variant(entry, key)
+
+    return ordered(documents, is_wanted, asked.sizes, asked.limits, str(address))
+
+
+def _key(asked: PlanQuery) -> Key:
+    return key_of(asked.built, asked.sizes, asked.dtypes, asked.limits, asked.strides)
+
+
+def _within_limit(ask: Callable[[], Found]) -> Found:
     """Run a query in a thread, because DNS lookups and dead servers may block for minutes. Raises `TimeoutError`."""
-    future: Future[tuple[Entry, ...]] = Future()
+    future: Future[Found] = Future()
 
     def run() -> None:
         try:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import random
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -20,23 +19,21 @@ from vkernels.ir.errors import Error, FileError, SetupError
 from .address import Address
 from .entry import Entry
 from .entry_json import MAX_FAILURE_TEXT, entry_from_text, entry_to_text, harmless
+from .lookup import ABOUT, APPLICATION, DAMAGE_ERRORS, ENTRIES, SCHEMA, shape_text
 
-SCHEMA = 1
-APPLICATION = 0x766B7475
-"""Application id of our SQLite files: `vktu`."""
 LOCK = 0x766B7475
 
 metadata = sql.MetaData()
 
 about = sql.Table(
-    "vkernels_about",
+    ABOUT,
     metadata,
     sql.Column("name", sql.String(40), primary_key=True),
     sql.Column("value", sql.String(200), nullable=False),
 )
 
 entries = sql.Table(
-    "vkernels_entries",
+    ENTRIES,
     metadata,
     sql.Column("id", sql.BigInteger().with_variant(sql.Integer, "sqlite"), primary_key=True, autoincrement=True),
     sql.Column("identity", sql.String(64), nullable=False, unique=True),
@@ -111,11 +108,6 @@ def _application(connection: sql.Connection) -> Any:
 # Rows
 
 
-def shape_text(shape: Mapping[str, int]) -> str:
-    """Sizes as the column `shape` has them."""
-    return json.dumps(dict(shape), sort_keys=True)
-
-
 def rows_of(given: Iterable[Entry]) -> list[dict[str, Any]]:
     """Rows, ordered by identity, so that concurrent writers cannot deadlock."""
     found: dict[str, Entry] = {}
@@ -169,8 +161,6 @@ BUSY = ("database is locked", "database table is locked", "database schema is lo
 """Messages of SQLite while others write."""
 TRANSIENT = ("40001", "40P01", "53300", "55P03", "57P01", "57P02", "57P03")
 """PostgreSQL's codes: serialisation failure, deadlock, too many connections, a lock, a server that stops or starts."""
-DAMAGE_ERRORS = (UnicodeError, OverflowError, MemoryError)
-"""Raised by Python's SQLite module for some damaged files."""
 DAMAGE_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
 
 
