@@ -21,6 +21,7 @@ from .loops import Loop, LoopAccess, LoopStep
 from .operand_copies import is_copied_ahead, more_instructions
 from .operation_weights import saved_by_approximating
 from .plan_batch import ModeledTimes, Numbers, PlanBatch, clipped
+from .shared_rows import exchange_seconds
 from .traffic import CacheTraffic
 
 MEMORY_SECTOR = 64
@@ -297,16 +298,15 @@ def _work(loop: Loop, at: PlanBatch, limits: Limits, threads: Numbers) -> _Work:
             latency = np.maximum(latency, at.all_trips(step.ranges) / np.maximum(_beside(at, step), ahead) * one)
     is_pipelined = any(step.is_dot for step in loop.steps) and not any(visit.is_tested for visit in loop.visits)
     is_pipelined &= not takes_operands or all(is_copied_ahead(touch, limits) for _, touch in loop.touches)
-    split = at.shares if at.choices.split in loop.axes else 1
+    split, copied = at.shares if at.choices.split in loop.axes else 1, waits_for_copies(limits)
     iterations = at.all_trips(loop.axes) / split
-    copied = waits_for_copies(limits)
     if is_pipelined:  # one of the stages is what is multiplied, where copies fill the others
         latency = latency / np.maximum(1, at.stages - 1 if copied else at.stages)
     if loop.axes and loop.has_dots and copied:  # operands are handed over, through registers without stages
-        latency = latency + np.where(np.asarray(at.stages) > 1, 1, 2) * ON_CHIP_LATENCY
+        handed_over = np.where(np.asarray(at.stages) > 1, 1, 2) * ON_CHIP_LATENCY
+        latency = latency + handed_over + exchange_seconds(loop, at, limits)
     waits = waits / split + iterations * latency
-    if loop.axes and loop.reduced:
-        waits = waits + REDUCTION_LATENCY
+    waits = waits + (REDUCTION_LATENCY if loop.axes and loop.reduced else 0)
     issued = operations / split / (limits.warp * np.minimum(SCHEDULERS, at.warps)) / limits.clock
     return runs * operations / rate, runs * tensor, runs * on_chip, ranged * (waits + issued)
 
