@@ -18,7 +18,7 @@ from .bank_conflicts import bank_bytes
 from .combining import combining_seconds
 from .item_widths import tensor_rate
 from .loops import Loop, LoopAccess, LoopStep
-from .operand_copies import is_copied_ahead, more_instructions
+from .operand_copies import is_copied_ahead, more_instructions, through_registers
 from .operation_weights import saved_by_approximating
 from .plan_batch import ModeledTimes, Numbers, PlanBatch, clipped
 from .shared_rows import exchange_seconds
@@ -302,11 +302,11 @@ def _work(loop: Loop, at: PlanBatch, limits: Limits, threads: Numbers) -> _Work:
     iterations = at.all_trips(loop.axes) / split
     if is_pipelined:  # one of the stages is what is multiplied, where copies fill the others
         latency = latency / np.maximum(1, at.stages - 1 if copied else at.stages)
+        operations = operations * (through_registers(at.stages) if copied else 1)
     if loop.axes and loop.has_dots and copied:  # operands are handed over, through registers without stages
         handed_over = np.where(np.asarray(at.stages) > 1, 1, 2) * ON_CHIP_LATENCY
         latency = latency + handed_over + exchange_seconds(loop, at, limits)
-    waits = waits / split + iterations * latency
-    waits = waits + (REDUCTION_LATENCY if loop.axes and loop.reduced else 0)
+    waits = waits / split + iterations * latency + (REDUCTION_LATENCY if loop.axes and loop.reduced else 0)
     issued = operations / split / (limits.warp * np.minimum(SCHEDULERS, at.warps)) / limits.clock
     return runs * operations / rate, runs * tensor, runs * on_chip, ranged * (waits + issued)
 

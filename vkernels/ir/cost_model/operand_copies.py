@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from ..limits import Limits
 from .loops import MOST_ALIGNED, Loop, LoopAccess
+from .plan_batch import Numbers
 
 AT_ONCE = 16
 """Bytes that a thread loads at once, and that a copy to shared memory past the registers can have."""
@@ -18,6 +21,16 @@ OF_AN_ELEMENT = 5.0
 """The same of an element that goes through registers: it is put in its place and stored, too."""
 TURNED = 3.0
 """Instructions of an element that is turned on its way: bytes that are taken from a register and put into another."""
+
+THROUGH_REGISTERS = 1.15
+"""How much longer the operations of a loop take that could copy operands ahead and does not: what threads load is
+stored by them, between two barriers. On an H200 products in f32 of 64 x 64 x 16 by four warps take 1.16 times the
+modelled time so, and 0.98 times with four stages (docs/measurements/2026-11-26-h200.md)."""
+
+
+def through_registers(stages: Numbers) -> Numbers:
+    """How many times as long the operations of a pipelined loop take, by its stages."""
+    return np.where(np.asarray(stages) > 1, 1.0, THROUGH_REGISTERS)
 
 
 def more_instructions(touch: LoopAccess, limits: Limits) -> float:
