@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from statistics import median
 from typing import Any
@@ -12,6 +13,7 @@ from common import Quartiles
 
 import vkernels as vk
 from vkernels.ir.plan_json import plan_to_json
+from vkernels.library import matmul
 from vkernels.library.rows import softmax_rows
 
 from .case import RIGHT, Case
@@ -31,10 +33,22 @@ def cases(gpu: Gpu) -> list[Case]:
         for name, make in all_timed(gpu).items()
         if "ways" in before.get(name, {})
     ]
-    return [*found, Case(HOST, lambda: host_time(gpu))]
+    return [*found, *(Case(name, lambda make=make: host_time(make(gpu), gpu)) for name, make in HOST.items())]
 
 
-HOST = "host time of a launch"
+def _launches(gpu: Gpu) -> dict[str, Run]:
+    x, out, other = (gpu.put(torch.zeros(32, 64)) for _ in range(3))
+    return {"ours": lambda: softmax_rows(x, out), "torch": lambda: torch.softmax(x, -1, out=other)}
+
+
+def _library_calls(gpu: Gpu) -> dict[str, Run]:
+    a, b, out, other = (gpu.put(torch.zeros(64, 64)) for _ in range(4))
+    return {"ours": lambda: matmul(a, b, out=out), "torch": lambda: torch.mm(a, b, out=other)}
+
+
+HOST: dict[str, Callable[[Gpu], dict[str, Run]]] = {
+    "host time of a launch": _launches, "host time of a library call": _library_calls,
+}  # fmt: skip
 
 
 def times(timed: Timed, ways: dict[str, str], gpu: Gpu) -> dict[str, Any]:
@@ -68,11 +82,9 @@ def taken(run: Run, count: int, gpu: Gpu) -> list[float]:
     return [gpu.microseconds(run) for _ in range(count)]
 
 
-def host_time(gpu: Gpu) -> dict[str, Any]:
-    """Microseconds of the host's time for a cached call of a small softmax, and for torch's."""
+def host_time(runs: dict[str, Run], gpu: Gpu) -> dict[str, Any]:
+    """Microseconds of the host's time for a cached call of something small: ours and torch's."""
     calls = 2 if gpu.is_simulated else CALLS
-    x, out, other = (gpu.put(torch.zeros(32, 64)) for _ in range(3))
-    runs = {"ours": lambda: softmax_rows(x, out), "torch": lambda: torch.softmax(x, -1, out=other)}
     found: dict[str, list[float]] = {name: [] for name in runs}
     for number in range(3 if gpu.is_simulated else ROUNDS + 1):
         for name, run in runs.items():
