@@ -116,7 +116,10 @@ def test_nothing_is_told_fast_of_what_is_no_array_of_the_dtype():
     assert expected.is_surely_right(good)
     for other in (good.astype(np.float64), good.T, good[:3], np.ones((8, 2), np.float32)[::2], "ones", None):
         assert not expected.is_surely_right(other)
-    assert not Expected.of("out", "int32", np.ones(3, np.int32), None, 10).is_surely_right(np.ones(3, np.int32))
+    integers = Expected.of("out", "int32", np.ones(3, np.int32), None, 10)
+    assert integers.is_surely_right(np.ones(3, np.int32))
+    assert not integers.is_surely_right(np.ones(3, np.int64))
+    assert not integers.is_surely_right(np.array([1, 2, 1], np.int32))
     nothing = np.zeros((0, 3), np.float32)
     assert Expected.of("out", "float32", nothing.astype(np.float64), None, 10).is_surely_right(nothing)
     missing = Expected.of("out", "float32", np.full(3, np.nan), None, 10)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from vkernels.runtime.arrays import is_torch
+
 if TYPE_CHECKING:
     import torch
 
@@ -69,7 +71,7 @@ class Expected:
         """
         if isinstance(found, np.ndarray):
             return self._is_surely_right_here(found)
-        return self._is_surely_right_there(found)
+        return is_torch(found) and self._is_surely_right_there(found)
 
     def _is_surely_right_here(self, found: Numbers) -> bool:
         low, high = self._ends
