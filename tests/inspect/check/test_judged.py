@@ -53,7 +53,7 @@ def test_all_commands_come_to_one_plan(tmp_path):
 
 
 def verdict(seconds: float, spills: int = 0, fits: bool = True, short: bool = False, bounded: bool = True) -> Any:
-    bound = SimpleNamespace(seconds=seconds) if bounded else None
+    bound = SimpleNamespace(seconds=seconds, parts={"issue": seconds}) if bounded else None
     loops = SimpleNamespace(bound=bound, loops=(SimpleNamespace(use=SimpleNamespace(spills=spills)),))
     return SimpleNamespace(fits=fits, shortage="spills" if short else None, launches=(SimpleNamespace(loops=loops),))
 

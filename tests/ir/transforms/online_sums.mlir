@@ -47,10 +47,12 @@ vk.kernel @attention(%x: !vk.tensor<[M, N], f32>, %v: !vk.tensor<[N, E], f16>, %
 // CHECK-NEXT:   %[[WIDE:[0-9]+]] = arith.extf %[[NARROW]]
 // CHECK-NEXT:   %[[SHOWN:[0-9]+]] = arith.select %seen, %[[P]], %zeros
 // CHECK-NEXT:   %[[TIMES:[0-9]+]] = arith.mulf %wb, %[[SHOWN]]
+// CHECK-NEXT:   %[[LESS:[0-9]+]] = vk.broadcast %[[SCALE]]
+// CHECK-NEXT:   %[[OLD:[0-9]+]] = arith.mulf %[[S]], %[[LESS]] {vk.rescaled}
+// CHECK-NEXT:   %[[SUM:[0-9]+]] = arith.addf %[[OLD]], %[[TIMES]]
 // CHECK-NEXT:   %[[BY:[0-9]+]] = vk.broadcast %[[SCALE]]
 // CHECK-NEXT:   %[[RESCALED:[0-9]+]] = arith.mulf %[[D]], %[[BY]] {vk.rescaled}
 // CHECK-NEXT:   %[[NEXT:[0-9]+]] = vk.dot %[[WIDE]], %value, %[[RESCALED]] along j
-// CHECK:        %[[SUM:[0-9]+]] = arith.addf %{{[0-9]+}}, %[[TIMES]]
 // CHECK-NEXT:   %[[HERE:[0-9]+]] = arith.select %seen, %[[ONE]]
 // CHECK-NEXT:   %[[ANY:[0-9]+]] = arith.maximumf %[[A]], %[[HERE]]
 // CHECK-NEXT:   scf.yield %{{[0-9]+}}, %{{[0-9]+}}, %[[NEXT]], %[[SUM]], %[[ANY]]
