@@ -16,7 +16,7 @@ ROWS_OF_A_WARP = 16
 EXCHANGE_SECONDS = 1.5e-6
 """Of an iteration in which maxima, and scores that are operands again, pass through shared memory from warp to warp. On
 an H200 attention of 128 rows by 16 warps takes 1007 us and by 8 warps 572, in 256 iterations one after another; 16 rows
-by 16 warps take 7 us an iteration (docs/measurements/2026-11-26-h200.md)."""
+by 16 warps take 7 us an iteration (docs/measurements/2026-11-26-h200-mended.md)."""
 
 
 def exchange_seconds(loop: Loop, at: PlanBatch, limits: Limits) -> Numbers:
