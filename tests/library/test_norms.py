@@ -126,6 +126,15 @@ def test_nan_and_infinity_behave_as_in_torch(columns):
     torch.testing.assert_close(rms_norm(x), functional.rms_norm(x, (columns,), None, 1e-5), equal_nan=True)
 
 
+@pytest.mark.parametrize("shape", [(1, 4, 0, 2), (3, 4, 0), (0, 4, 3), (0, 4, 0)])
+def test_channels_without_elements_have_gradients_of_zero(shape):
+    for x in (torch.ones(shape), np.ones(shape, np.float16)):
+        of_x, of_weight, of_bias = group_norm_backward(x, x, 2)
+        assert of_x.shape == shape
+        for found in (of_weight, of_bias):
+            assert np.array_equal(np.asarray(found), np.zeros(4))
+
+
 def test_numpy_in_numpy_out():
     x = np.random.default_rng(fresh_seed()).normal(size=(4, 6, 11))
     found = group_norm(x, 3)

@@ -288,9 +288,12 @@ def group_norm_backward(
     grad, cut = _as_groups(grad, groups), _as_groups(x, groups)
     weight = _of_channels(x, 1.0, weight, groups)
     out = empty_like(x, tuple(cut.shape))
+    results = [empty_like(x, (x.shape[1],)) for _ in range(2)]
+    if cut.shape[3] == 0:  # groups have no mean, but channels no element that their gradients depend on
+        results[0][...], results[1][...] = 0, 0
+        return out.reshape(x.shape), results[0], results[1]
     partial = [empty_like(x, tuple(cut.shape[:3]), computed=True) for _ in range(2)]
     group_norm_gradient(grad, cut, weight, eps, out, *partial)
-    results = [empty_like(x, (x.shape[1],)) for _ in range(2)]
     for one, result in zip(partial, results, strict=True):
         reduce_middle(one.reshape((1, x.shape[0], x.shape[1])), result[None], "sum")
     return out.reshape(x.shape), results[0], results[1]
