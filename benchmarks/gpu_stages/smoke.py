@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -14,4 +16,9 @@ from .gpu import Gpu
 
 
 def cases(gpu: Gpu) -> list[Case]:
-    return [Case(name, lambda check=check: check(gpu)) for name, check in LAUNCHES.items()]
+    return cases_of(LAUNCHES, gpu)
+
+
+def cases_of(checks: Mapping[str, Callable[[Any], None]], gpu: Gpu) -> list[Case]:
+    """A case for each check of a GPU."""
+    return [Case(name, lambda check=check: check(gpu)) for name, check in checks.items()]

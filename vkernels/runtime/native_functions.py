@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 METH_FASTCALL = 0x80
@@ -38,3 +38,27 @@ class NativeFunction:
 def address_in_python(name: str) -> int:
     """The address of a function or object of Python's C interface."""
     return ctypes.addressof(ctypes.c_byte.in_dll(ctypes.pythonapi, name))
+
+
+def linked(text: str, imported: Mapping[str, int], exported: Sequence[str], name: str) -> Any:
+    """The addresses of exported functions of LLVM IR by name, as native code of this machine, which is never freed:
+    threads and functions of Python that run it outlive Python's own clearing up.
+
+    `imported`: addresses of what the IR declares; `name`: of the library, one for each text.
+    """
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    target = llvm.Target.from_default_triple().create_target_machine(opt=2, jit=True)
+    module = llvm.parse_assembly(text)
+    module.verify()
+    jit = llvm.create_lljit_compiler(target)
+    library = llvm.JITLibraryBuilder().add_ir(module)
+    for symbol, address in imported.items():
+        library.import_symbol(symbol, address)
+    for symbol in exported:
+        library.export_symbol(symbol)
+    found = library.link(jit, name)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object((jit, found)))
+    return found

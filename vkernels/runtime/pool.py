@@ -22,7 +22,7 @@ from vkernels.ir.errors import SetupError
 from vkernels.targets.host_cpu import SHARE_SECONDS, WAKE_SECONDS
 
 from .memory_blocks import Block
-from .native_functions import NativeFunction, address_in_python
+from .native_functions import NativeFunction, address_in_python, linked
 from .pool_board_ir import (
     BELL_ENDS,
     BELLS,
@@ -169,25 +169,14 @@ class Pool:
 
 class _Code:
     def __init__(self) -> None:
-        import llvmlite.binding as llvm
-
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
         process = ctypes.CDLL(None, use_errno=False)
-        target = llvm.Target.from_default_triple().create_target_machine(opt=2, jit=True)
-        module = llvm.parse_assembly(pool_ir(platform.machine()))
-        module.verify()
-        # What helpers run must outlive them all, and they outlive Python's own clearing up: never collected.
-        self.jit = llvm.create_lljit_compiler(target)
-        library = llvm.JITLibraryBuilder().add_ir(module)
-        for name in ("syscall", "sched_getcpu", "clock_gettime"):
-            library.import_symbol(name, ctypes.cast(getattr(process, name), ctypes.c_void_p).value)
-        for name in IMPORTED:
-            library.import_symbol(name, address_in_python(name))
-        for name in ("vk_run", "vk_call", "vk_helper", "vk_stop", "vk_bell", "vk_stop_bell", "this_thread"):
-            library.export_symbol(name)
-        self.library = library.link(self.jit, "vk_pool")
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
+        imported = {
+            name: ctypes.cast(getattr(process, name), ctypes.c_void_p).value or 0
+            for name in ("syscall", "sched_getcpu", "clock_gettime")
+        } | {name: address_in_python(name) for name in IMPORTED}
+        exported = "vk_run", "vk_call", "vk_helper", "vk_stop", "vk_bell", "vk_stop_bell", "this_thread"
+        self.library = linked(pool_ir(platform.machine()), imported, exported, "vk_pool")
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))  # what helpers run outlives them all
 
         self.run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(self.library["vk_run"])
         self.stop = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.library["vk_stop"])

@@ -27,7 +27,7 @@ def gpus() -> Iterator[Finding]:
     if not found and (loaded := [name for name in (*NVIDIA_LIBRARIES, *AMD_LIBRARIES) if _loads(name)]):
         advice = "the driver is there, and shows no device: too old, not permitted (/dev/nvidia*, /dev/kfd), or hidden"
         yield Finding(AREA, "driver", loaded[0], Status.PROBLEM, advice)
-    if any(target.vendor in ("nvidia", "amd") for target in found):
+    if found:
         yield _torch()
 
 

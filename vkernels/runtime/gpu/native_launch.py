@@ -8,7 +8,7 @@ from functools import cache
 from itertools import chain
 
 from ..memory_blocks import Block
-from ..native_functions import NativeFunction, address_in_python
+from ..native_functions import NativeFunction, address_in_python, linked
 from .launch_ir import IMPORTED, LAUNCH
 from .packing import Packed
 
@@ -45,17 +45,5 @@ def _words(values: Sequence[int]) -> Block:
 
 @cache
 def _native_code() -> NativeFunction:
-    import llvmlite.binding as llvm
-
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    target = llvm.Target.from_default_triple().create_target_machine(opt=2, jit=True)
-    module = llvm.parse_assembly(LAUNCH)
-    module.verify()
-    jit = llvm.create_lljit_compiler(target)
-    library = llvm.JITLibraryBuilder().add_ir(module)
-    for name in IMPORTED:
-        library.import_symbol(name, address_in_python(name))
-    linked = library.export_symbol("vk_launch").link(jit, "vk_gpu_launch")
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object((jit, linked)))  # functions of Python outlive Python's clearing up
-    return NativeFunction(b"launch", linked["vk_launch"])
+    code = linked(LAUNCH, {name: address_in_python(name) for name in IMPORTED}, ["vk_launch"], "vk_gpu_launch")
+    return NativeFunction(b"launch", code["vk_launch"])
