@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import CancelledError, wait
 from dataclasses import replace
@@ -230,8 +231,31 @@ def test_closing_ends_workers_children_and_jobs(tmp_path):
         pool.submit(job("compile"))
 
 
+def test_a_pool_closes_after_an_interrupt_while_a_thread_starts(monkeypatch):
+    start, before = threading.Thread.start, threading.enumerate()
+
+    def interrupted_start(thread):
+        start(thread)
+        raise KeyboardInterrupt
+
+    with CompilePool(2, compiler=MISBEHAVING) as pool:
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", interrupted_start)
+            with pytest.raises(KeyboardInterrupt):
+                pool.submit(job("compile"))
+        outcomes = [pool.submit(job("compile")) for _ in range(2)]
+        assert all(isinstance(outcome.result(PATIENCE), CompiledBinary) for outcome in outcomes)
+        keepers = [thread for thread in threading.enumerate() if thread not in before]
+        closing = threading.Thread(target=pool.close, daemon=True)
+        closing.start()
+        closing.join(PATIENCE)
+        assert not closing.is_alive()
+    assert not any(thread.is_alive() for thread in keepers)
+
+
 PARENT = f"""
 import sys
+import threading
 from tests.compiler.workers.test_workers import CompilePool, MISBEHAVING, job
 with CompilePool(2, compiler=MISBEHAVING) as pool:
     for file in sys.argv[1:]:

@@ -95,8 +95,7 @@ class WorkerPool(ABC, Generic[Request, Answer]):
         """End all workers now and wait until they have ended; requests that have not finished are cancelled."""
         with self._lock:
             self._closing.set()
-            for _ in self._keepers:
-                self._queue.put(None)
+            self._queue.put(None)
         for keeper in self._keepers:
             keeper.join()
         self._keepers.clear()
@@ -121,9 +120,12 @@ class WorkerPool(ABC, Generic[Request, Answer]):
                 raise SetupError(f"{self.name} has no folder for temporary files: {error}") from error
         # A daemon, as the process may end without closing the pool; the kernel then ends the workers.
         keeper = threading.Thread(target=self._keep, args=(self._folder.name,), name="vkernels-worker", daemon=True)
-        with needing("a worker"):
-            keeper.start()
-        self._keepers.append(keeper)
+        try:
+            with needing("a worker"):
+                keeper.start()
+        finally:
+            if keeper.ident is not None:  # it runs, though an interrupt may have come meanwhile
+                self._keepers.append(keeper)
 
     def _keep(self, folder: str) -> None:
         """Keep one worker busy and alive; a thread."""
@@ -148,6 +150,7 @@ class WorkerPool(ABC, Generic[Request, Answer]):
                 else:
                     worker = self._kept(worker)
                     future.set_result(answer)
+            self._queue.put(None)  # for the next keeper
         finally:
             if worker is not None:
                 worker.kill()
