@@ -41,10 +41,8 @@ def test_the_readme_has_each_command_in_one_line(mark):
     assert "\n" not in found[1]
 
 
-def test_the_readme_shows_the_library_kernel_as_it_is():
-    kernel = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
-    assert kernel
-    assert kernel[1] in (ROOT / "vkernels" / "library" / "spdnn.py").read_text()
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) < 150
 
 
 def test_links_in_the_documentation_lead_somewhere():

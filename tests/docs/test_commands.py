@@ -1,0 +1,69 @@
+"""Commands on pages are commands of `vk`: their names, options and arguments parse. Nothing is run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+import typer
+
+from vkernels.commands.app import app
+
+ROOT = Path(__file__).parents[2]
+PAGES = [
+    ROOT / "README.md",
+    *sorted(page for page in (ROOT / "docs").rglob("*.md") if page.parent.name != "measurements"),
+]
+BASH = re.compile(r"^```bash\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+def commands(page: Path) -> list[list[str]]:
+    """The arguments of each `vk` in the page's blocks of bash."""
+    found = []
+    for block in BASH.findall(page.read_text()):
+        for line in block.replace("\\\n", " ").splitlines():
+            lexer = shlex.shlex(line, posix=True, punctuation_chars="|;&><")
+            lexer.whitespace_split = True
+            words: list[str] = []
+            for word in [*lexer, ";"]:
+                if set(word) <= set("|;&><"):
+                    if words and Path(words[0]).name == "vk":
+                        found.append(words[1:])
+                    words = []
+                else:
+                    words.append(word)
+    return found
+
+
+def parse(arguments: list[str]) -> None:
+    """Parse as `vk` does; raises `click.UsageError`."""
+    command, name = typer.main.get_command(app), "vk"
+    context = command.make_context(name, list(arguments))
+    while isinstance(command, click.Group) or hasattr(command, "resolve_command"):
+        rest = [*context._protected_args, *context.args]
+        name, command, rest = command.resolve_command(context, rest)
+        context = command.make_context(name, rest, parent=context)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_commands_parse(page):
+    for arguments in commands(page):
+        try:
+            parse(arguments)
+        except Exception as error:
+            pytest.fail(f"{page.name}: vk {shlex.join(arguments)}: {getattr(error, 'message', error)!r}")
+
+
+def test_a_wrong_option_is_found():
+    with pytest.raises(Exception, match="No such option"):
+        parse(["check", "softmax_rows", "--target", "t4"])
+
+
+def test_commands_are_found(tmp_path):
+    page = tmp_path / "page.md"
+    block = "```bash\n.venv/bin/vk check a \\\n  --x 1 | jq .  # a note\nls; vk doctor > out\n```\n"
+    page.write_text(f"{block}```text\nvk no\n```\n")
+    assert commands(page) == [["check", "a", "--x", "1"], ["doctor"]]
