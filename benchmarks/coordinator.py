@@ -6,7 +6,7 @@
 The *high* task calls a kernel, sleeps for a while (`gap`), and calls it again; the *low* one calls its kernel in a
 loop, in a thread of its own (`--apart`: in a process of its own). In turns: the high task alone; beside the low one as
 the system shares (`default`); with the low task's thread under `SCHED_IDLE` (`idle class`); and with
-`vk.priority("high")` and `vk.priority("low")` (`ours`; `--below normal`: the low task has no priority). Of the high
+`vk.priority("high")` and `vk.priority("low")` (`ours`; `--below normal`: and `vk.priority("normal")`). Of the high
 task's calls p50 and p99 over those of the same turn alone; p99 of its answers, which count from the end of the sleep
 that was asked for; the low task's calls a second over those by default. Medians of the rounds, with their quartiles.
 """
@@ -88,7 +88,7 @@ def low_task(call: Callable[[], object], setting: str, is_over: threading.Event,
     """`setting`: of the low task, "low" or "normal" for ours."""
     if setting == "idle class":
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    with vk.priority("low") if setting == "low" else nullcontext():
+    with vk.priority("low") if setting == "low" else vk.priority("normal") if setting == "normal" else nullcontext():
         while not is_over.is_set():
             call()
             done.value += 1

@@ -26,16 +26,20 @@ from .native_functions import NativeFunction, address_in_python, linked
 from .pool_board_ir import (
     BELL_ENDS,
     BELLS,
+    ENDS,
+    ENDS_AT,
     HAS_BELL,
     HIGH,
     LOW,
     NORMAL,
+    OWN_PROCESS,
     POLICY_OF_BELL,
     SCHED_BATCH,
     SCHED_IDLE,
 )
 from .pool_call_ir import CODE_WORDS, IMPORTED
 from .pool_ir import POOL_WORDS, pool_ir
+from .pool_shared_ir import ENDS_OF_CALLS
 from .pool_wait_ir import FUTEX
 from .work_descriptor import WorkDescriptor
 
@@ -117,17 +121,25 @@ class Pool:
         Those of low priority have a helper for their caller too.
         """
         self._others[priority].reserve(threads + (priority == LOW))
+        self.hang_bell(min(priority, NORMAL))
+
+    def hang_bell(self, level: int) -> None:
+        """Start the bell that wakes threads of this priority, low or normal, which paused."""
         with self._lock:
-            level, policy = (LOW, SCHED_IDLE) if priority == LOW else (NORMAL, SCHED_BATCH)
             if level not in self._bells:
                 address = self._bell_address(level)
                 words = (ctypes.c_int64 * 8).from_address(address)
-                words[BELL_ENDS], words[POLICY_OF_BELL] = 0, policy
+                own = self._board_word(OWN_PROCESS)
+                words[ENDS_AT] = own + 8 * (ENDS_OF_CALLS + level) if own else address + 8 * ENDS
+                words[BELL_ENDS], words[POLICY_OF_BELL] = 0, SCHED_IDLE if level == LOW else SCHED_BATCH
                 self._bells[level] = _start(self._code.bell, address)
                 words[HAS_BELL] = 1
 
     def _bell_address(self, level: int) -> int:
         return self._words[120] + 8 * (BELLS + 8 * level)
+
+    def _board_word(self, word: int) -> int:
+        return ctypes.c_int64.from_address(self._words[120] + 8 * word).value
 
     def run(self, call: WorkDescriptor) -> None:
         """Run a call until it is complete. Other Python threads run meanwhile."""

@@ -2,13 +2,16 @@
 
 The pools of all priorities share it. Its words are i64, alone on a line where several write them:
 
-    0 threads of another priority than normal   3 cores   4 entries in use
+    0 threads of another priority than normal   1 this process's words on the board of all processes, which is at 2; 0
+    without one   3 cores   4 entries in use   5 where its counters are   6 the file of the board of all processes
     8, 16, 24 threads at work on calls of low, normal and high priority
     32 + 2 e, of entry e:   0 a thread, 0 if free   1 its priority: 0 low, 1 normal, 2 high
     544 + 8 p, of priority p:   0 calls   1 their nanoseconds   2 calls that helpers were handed   3 pauses of threads
     4 their nanoseconds
-    568 + 8 p, of the bell of priority p:   0 whether there is one   1 whether it ends   2 counts ends of calls, where
-    it sleeps   3 counts its rings, on which paused threads of this priority sleep   4 how many do   5 its policy
+    568 + 8 p, of the bell of priority p:   0 whether there is one   1 whether it ends   2 counts ends of calls
+    3 counts its rings, on which paused threads of this priority sleep   4 how many do   5 its policy
+    6 where ends of calls are counted, and where it sleeps: word 2, or on the board of all processes
+    584 + q: the number of process q of the board of all processes if it is known to be dead
 
 A *bell* is a thread that wakes those that paused, when a call ends. The caller of high priority does not: a thread that
 slept during a call goes first by the system's account, so it would take the core from the very thread that wakes it,
@@ -22,8 +25,11 @@ LOW, NORMAL, HIGH = range(3)
 ENTRIES = 256
 COUNTERS = 32 + 2 * ENTRIES
 BELLS = COUNTERS + 8 * 3
-BOARD_WORDS = BELLS + 8 * 2
-HAS_BELL, BELL_ENDS, RINGS, PAUSED, POLICY_OF_BELL = 0, 1, 3, 4, 5
+DEAD = BELLS + 8 * 2
+BOARD_WORDS = DEAD + 128
+OWN_PROCESS, ALL_PROCESSES, CORES_OF_BOARD, ENTRIES_USED, COUNTERS_AT, FILE = 1, 2, 3, 4, 5, 6
+"""Words of the board."""
+HAS_BELL, BELL_ENDS, ENDS, RINGS, PAUSED, POLICY_OF_BELL, ENDS_AT = range(7)
 """Words of a bell."""
 SCHED_BATCH, SCHED_IDLE = 3, 5
 """Linux's numbers."""
@@ -69,10 +75,11 @@ absent:
 
 ; Add to one of the counters of a priority.
 define internal void @add_up(ptr %board, i64 %level, i64 %counter, i64 %number) {{
+  %base_at = getelementptr i64, ptr %board, i64 {COUNTERS_AT}
+  %base = load ptr, ptr %base_at
   %before = mul i64 %level, 8
-  %within = add i64 %before, %counter
-  %word = add i64 %within, {COUNTERS}
-  %at = getelementptr i64, ptr %board, i64 %word
+  %word = add i64 %before, %counter
+  %at = getelementptr i64, ptr %base, i64 %word
   %_ = atomicrmw add ptr %at, i64 %number monotonic, align 8
   ret void
 }}
@@ -83,6 +90,7 @@ define internal void @enter_board(ptr %board, i64 %level, i64 %threads) {{
   %word = shl i64 %up, 3
   %at_work = getelementptr i64, ptr %board, i64 %word
   %_ = atomicrmw add ptr %at_work, i64 %threads seq_cst, align 8
+  call void @publish(ptr %board, i64 %level, i64 %threads)
   ret void
 }}
 
@@ -101,9 +109,11 @@ entry:
   %word = shl i64 %up, 3
   %at_work = getelementptr i64, ptr %board, i64 %word
   %_ = atomicrmw sub ptr %at_work, i64 %threads seq_cst, align 8
+  %fewer = sub i64 0, %threads
+  call void @publish(ptr %board, i64 %level, i64 %fewer)
   br label %lower
 lower:
-  %l = phi i64 [ %level, %entry ], [ %below, %see ], [ %below, %ring ]
+  %l = phi i64 [ %level, %entry ], [ %below, %see ], [ %below, %ring ], [ %below, %wake ]
   %any = icmp sgt i64 %l, 0
   br i1 %any, label %see, label %end
 see:
@@ -112,16 +122,30 @@ see:
   %paused_at = getelementptr i64, ptr %bell, i64 4
   %paused = load atomic i64, ptr %paused_at seq_cst, align 8
   %nobody = icmp eq i64 %paused, 0
-  br i1 %nobody, label %lower, label %ring
-ring:
+  br i1 %nobody, label %lower, label %ask
+ask:
   %there = load atomic i64, ptr %bell seq_cst, align 8
   %has_bell = icmp ne i64 %there, 0
-  %counter = select i1 %has_bell, i64 2, i64 3
-  %counts = getelementptr i64, ptr %bell, i64 %counter
-  %__ = atomicrmw add ptr %counts, i64 1 seq_cst, align 8
-  call void @wake(ptr %counts, i32 -1)
+  br i1 %has_bell, label %ring, label %wake
+ring:
+  call void @ring_bell(ptr %bell)
+  br label %lower
+wake:
+  %rings = getelementptr i64, ptr %bell, i64 {RINGS}
+  %__ = atomicrmw add ptr %rings, i64 1 seq_cst, align 8
+  call void @wake(ptr %rings, i32 -1)
   br label %lower
 end:
+  call void @ring_others(ptr %board, i64 %level)
+  ret void
+}}
+
+; Wake a bell.
+define internal void @ring_bell(ptr %bell) {{
+  %ends_at = getelementptr i64, ptr %bell, i64 {ENDS_AT}
+  %ends = load ptr, ptr %ends_at
+  %_ = atomicrmw add ptr %ends, i64 1 seq_cst, align 8
+  %woken = call i64 @wake_shared(ptr %ends)
   ret void
 }}
 
@@ -129,7 +153,8 @@ end:
 define ptr @vk_bell(ptr %bell) {{
 entry:
   %over_at = getelementptr i64, ptr %bell, i64 1
-  %ends = getelementptr i64, ptr %bell, i64 2
+  %ends_at = getelementptr i64, ptr %bell, i64 {ENDS_AT}
+  %ends = load ptr, ptr %ends_at
   %rings = getelementptr i64, ptr %bell, i64 3
   %policy_at = getelementptr i64, ptr %bell, i64 5
   %policy = load i64, ptr %policy_at
@@ -141,7 +166,7 @@ wait:
   %same = icmp eq i64 %now, %seen
   br i1 %same, label %nap, label %ring
 nap:
-  call void @sleep(ptr %ends, i64 %seen, i32 -1)
+  call void @sleep_shared(ptr %ends, i64 %seen)
   br label %wait
 ring:
   %_ = atomicrmw add ptr %rings, i64 1 seq_cst, align 8
@@ -156,11 +181,9 @@ end:
 ; Tell a bell to end; it rings once more.
 define void @vk_stop_bell(ptr %bell) {{
   %over = getelementptr i64, ptr %bell, i64 1
-  %ends = getelementptr i64, ptr %bell, i64 2
   store atomic i64 0, ptr %bell seq_cst, align 8
   store atomic i64 1, ptr %over seq_cst, align 8
-  %_ = atomicrmw add ptr %ends, i64 1 seq_cst, align 8
-  call void @wake(ptr %ends, i32 -1)
+  call void @ring_bell(ptr %bell)
   ret void
 }}
 """

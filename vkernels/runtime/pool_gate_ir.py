@@ -45,16 +45,23 @@ open:
   ret ptr null
 }}
 
-; Whether priorities matter to a call: somebody has one now, or the call takes longer than a turn, so that somebody may
-; have one before it ends.
+; Whether priorities matter to a call: somebody has one now, or a call of high priority runs in another process, or the
+; call takes longer than a turn, so that somebody may have one before it ends.
 define internal i1 @gives_way(ptr %board, ptr %call) {{
+entry:
   %users = load atomic i64, ptr %board acquire, align 8
   %some = icmp ne i64 %users, 0
   %takes_at = getelementptr i64, ptr %call, i64 6
   %takes = load i64, ptr %takes_at
   %long = icmp ugt i64 %takes, {round(1e9 * TURN_SECONDS)}
   %either = or i1 %some, %long
-  ret i1 %either
+  br i1 %either, label %yes, label %ask
+yes:
+  ret i1 true
+ask:
+  %elsewhere = call i64 @others_above(ptr %board, i1 false, i1 false)
+  %any = icmp ne i64 %elsewhere, 0
+  ret i1 %any
 }}
 
 define internal void @shut(ptr %gate, ptr %board, i64 %level, i64 %number) {{
@@ -72,8 +79,8 @@ define internal void @shut(ptr %gate, ptr %board, i64 %level, i64 %number) {{
   ret void
 }}
 
-; Whether calls of higher priority leave no core for the thread of this gate.
-define internal i1 @is_crowded(ptr %gate, ptr %board) {{
+; Whether calls of higher priority leave no core for the thread of this gate. %looks: find out which processes are dead.
+define internal i1 @is_crowded(ptr %gate, ptr %board, i1 %looks) {{
   %level = load i64, ptr %gate
   %number_at = getelementptr i64, ptr %gate, i64 2
   %number = load i64, ptr %number_at
@@ -85,7 +92,9 @@ define internal i1 @is_crowded(ptr %gate, ptr %board) {{
   %normal = load atomic i64, ptr %normal_at seq_cst, align 8
   %is_low = icmp eq i64 %level, {LOW}
   %below = select i1 %is_low, i64 %normal, i64 0
-  %above = add i64 %high, %below
+  %here = add i64 %high, %below
+  %elsewhere = call i64 @others_above(ptr %board, i1 %is_low, i1 %looks)
+  %above = add i64 %here, %elsewhere
   %some = icmp ne i64 %above, 0
   %taken = add i64 %above, %number
   %full = icmp sge i64 %taken, %cores
@@ -110,7 +119,7 @@ offer:
   %status = call i64 (i64, ...) @syscall(i64 YIELD)
   br label %see
 see:
-  %is_full = call i1 @is_crowded(ptr %gate, ptr %board)
+  %is_full = call i1 @is_crowded(ptr %gate, ptr %board, i1 false)
   br i1 %is_full, label %wait, label %pass
 wait:
   %level = load i64, ptr %gate
@@ -121,8 +130,9 @@ wait:
   br label %look
 look:
   %_ = atomicrmw add ptr %paused, i64 1 seq_cst, align 8
+  call void @publish_pause(ptr %board, i64 %level, i64 1)
   %seen = load atomic i64, ptr %changes seq_cst, align 8
-  %crowded = call i1 @is_crowded(ptr %gate, ptr %board)
+  %crowded = call i1 @is_crowded(ptr %gate, ptr %board, i1 true)
   br i1 %crowded, label %nap, label %resume
 nap:
   store i64 0, ptr %patience
@@ -134,6 +144,7 @@ nap:
   br label %resume
 resume:
   %___ = atomicrmw sub ptr %paused, i64 1 seq_cst, align 8
+  call void @publish_pause(ptr %board, i64 %level, i64 -1)
   %time = call i64 @now()
   %waited = sub i64 %time, %arrived
   %late = icmp ugt i64 %waited, {round(1e9 * PAUSE_SECONDS)}

@@ -45,6 +45,7 @@ from .pool_call_ir import CALL
 from .pool_cores_ir import AFFINITY, KEEP_OFF, POLICY
 from .pool_gate_ir import GATE
 from .pool_priority_ir import PRIORITY
+from .pool_shared_ir import FCNTL, SHARED
 from .pool_wait_ir import FUTEX, PAUSE, WAIT, YIELD
 from .pool_work_ir import WORK
 
@@ -59,13 +60,13 @@ def pool_ir(machine: str) -> str:
     """The LLVM IR of the pool for a machine that `FUTEX` names; exports `vk_run`, `vk_call`, `vk_helper`,
     `vk_stop`, `vk_bell`, `vk_stop_bell` and `this_thread`."""
     declaration, call = PAUSE[machine]
-    text = (_DECLARED + WAIT + KEEP_OFF + WORK + BOARD + GATE + PRIORITY + _THREADS + CALL).replace(
+    text = (_DECLARED + WAIT + KEEP_OFF + WORK + SHARED + BOARD + GATE + PRIORITY + _THREADS + CALL).replace(
         "PAUSE_DECLARATION", declaration
     )
     text = text.replace("PAUSE", call)
     names = "GETAFFINITY", "SETAFFINITY", "GETTID", "GETPOLICY", "SETPOLICY"
     calls = zip(names, (*AFFINITY[machine], *POLICY[machine]), strict=True)
-    numbers = ("FUTEX", FUTEX[machine]), ("YIELD", YIELD[machine]), *calls
+    numbers = ("FUTEX", FUTEX[machine]), ("YIELD", YIELD[machine]), ("FCNTL", FCNTL[machine]), *calls
     for name, number in numbers:
         text = text.replace(name, str(number))
     return text

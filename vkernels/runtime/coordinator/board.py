@@ -3,15 +3,34 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from vkernels.ir.errors import SetupError
 from vkernels.ir.fork_safe import fork_safe_lock
 
 from ..memory_blocks import Block
-from ..pool_board_ir import BOARD_WORDS, COUNTERS, ENTRIES, NORMAL
+from ..pool_board_ir import (
+    ALL_PROCESSES,
+    BOARD_WORDS,
+    CORES_OF_BOARD,
+    COUNTERS,
+    COUNTERS_AT,
+    ENTRIES,
+    ENTRIES_USED,
+    FILE,
+    NORMAL,
+    OWN_PROCESS,
+)
+from ..pool_shared_ir import COUNTERS_OF_PROCESS
 
-OTHERS, CORES, USED, FIRST = 0, 3, 4, 32
+if TYPE_CHECKING:
+    from .shared_board import SharedBoard
+
+_log = logging.getLogger(__name__)
+
+OTHERS, CORES, USED, FIRST = 0, CORES_OF_BOARD, ENTRIES_USED, 32
 
 
 @dataclass(frozen=True)
@@ -37,6 +56,7 @@ class Board:
         self._block = Block(8 * BOARD_WORDS)
         self._words = (ctypes.c_int64 * BOARD_WORDS).from_address(self._block.address)
         self._lock = fork_safe_lock()
+        self.shared: SharedBoard | None = None
         self.clear(cores)
 
     @property
@@ -46,14 +66,35 @@ class Board:
 
     def stats(self, priority: int) -> PriorityStats:
         """Counters of calls of this priority."""
-        start = COUNTERS + 8 * priority
-        calls, nanoseconds, handed_over, pauses, paused = self._words[start : start + 5]
+        counters = (ctypes.c_int64 * 5).from_address(self._words[COUNTERS_AT] + 64 * priority)
+        calls, nanoseconds, handed_over, pauses, paused = counters
         return PriorityStats(calls, nanoseconds / 1e9, handed_over, pauses, paused / 1e9)
 
     def clear(self, cores: int) -> None:
-        """Forget every thread and call, as after a fork."""
+        """Forget every thread, call and other process, as after a fork."""
         ctypes.memset(self._block.address, 0, 8 * BOARD_WORDS)
         self._words[CORES] = cores
+        self._words[COUNTERS_AT] = self._block.address + 8 * COUNTERS
+        if self.shared is not None:
+            self.shared.close()
+            self.shared = None
+
+    def join_others(self) -> bool:
+        """Join the user's other processes, before any thread is at work; False, and logged, where that cannot be."""
+        if self.shared is not None:
+            return True
+        from .shared_board import joined_board  # there is none on Windows
+
+        try:
+            shared = joined_board()
+        except SetupError as error:
+            _log.warning("priorities do not reach other processes: %s", error)
+            return False
+        self.shared = shared
+        self._words[FILE] = shared.file
+        self._words[COUNTERS_AT] = shared.own_address + 8 * COUNTERS_OF_PROCESS
+        self._words[OWN_PROCESS], self._words[ALL_PROCESSES] = shared.own_address, shared.address
+        return True
 
     def put(self, thread: int, priority: int) -> None:
         """Set the priority of a thread, which must be the calling one. Raises `SetupError` where too many have one."""

@@ -81,8 +81,7 @@ def priority_stats() -> dict[str, PriorityStats]:
 
 
 def _set(level: str) -> None:
-    before = get_priority()
-    if level == before:
+    if level == get_priority() and _board is not None:
         return
     if pool := _native_pool():
         from ..pool import this_thread
@@ -118,7 +117,10 @@ def _join(pool: Pool | PythonPool) -> None:
 
     if _board is None or not isinstance(pool, Pool):
         return
+    is_shared = _board.join_others()
     pool.separate(_board.address)
+    if is_shared:
+        pool.hang_bell(NORMAL)
     level = LEVELS[get_priority()]
     if level != NORMAL:
         pool.reserve_for(level, get_threads())

@@ -1,0 +1,265 @@
+"""The board in shared memory on which the processes of a user tell each other their priorities.
+
+`pool_shared_ir` describes its memory and who writes what. It is made by the process that first needs it, and stays: an
+empty one costs 132 KiB until the machine is started again.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import mmap
+import os
+import stat
+import struct
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from vkernels.ir.errors import SetupError
+
+from ..pool_board_ir import BELLS, COUNTERS, LOW, NORMAL
+from ..pool_shared_ir import (
+    AT_WORK,
+    CORE_SET,
+    CORE_WORDS,
+    COUNTERS_OF_PROCESS,
+    ENDS_OF_CALLS,
+    FIRST_PROCESS,
+    JOINED,
+    NAME_BYTES,
+    NAME_OF_PROCESS,
+    PAUSED_THREADS,
+    PROCESS_CORES,
+    PROCESS_ID,
+    PROCESS_WORDS,
+    PROCESSES,
+    SHARED_BYTES,
+    SHARED_MAGIC,
+    SHARED_VERSION,
+    USED_PROCESSES,
+    field_shift,
+)
+
+FOLDERS = "/dev/shm", os.environ.get("XDG_RUNTIME_DIR", "")
+"""Where the board may be; the first that is there is taken."""
+
+JOINING = PROCESSES
+"""The byte of the file that a process locks while it takes a place, or replaces a damaged board."""
+
+HEADER = struct.pack("4q", SHARED_MAGIC, SHARED_VERSION, PROCESS_WORDS, PROCESSES)
+PATIENCE_SECONDS = 0.5
+"""How long to wait for another process that joins."""
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A process on the board. `joined`: seconds since the epoch. `at_work`, `paused`: its threads by priority, as
+    `pool_board_ir` counts them; `counters`: of each priority, the five of `PriorityStats`, in nanoseconds."""
+
+    process: int
+    name: str
+    joined: float
+    cores: tuple[int, ...]
+    at_work: tuple[int, int, int]
+    paused: tuple[int, int]
+    counters: tuple[tuple[int, ...], ...]
+
+
+class SharedBoard:
+    """The board, mapped into this process; at most one is open in a process, for closing it drops its locks."""
+
+    def __init__(self, path: str) -> None:
+        """Open the board, or make it. Raises `SetupError` where that cannot be, or another user could write it."""
+        self.path = path
+        self.file = _opened(path)
+        self._memory = mmap.mmap(self.file, SHARED_BYTES)
+        self.address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
+        self._words = (ctypes.c_int64 * (SHARED_BYTES // 8)).from_address(self.address)
+        self._own: int | None = None
+
+    @property
+    def own_address(self) -> int:
+        """Where the words of this process are, 0 before it joined."""
+        return 0 if self._own is None else self.address + 8 * self._start(self._own)
+
+    def join(self) -> None:
+        """Take a place, which is free again when this process ends, however it ends. Raises `SetupError`."""
+        with _locked(self.file):
+            for number in range(PROCESSES):
+                try:
+                    fcntl.lockf(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, number)
+                except OSError:
+                    continue
+                self._enter(number)
+                return
+        raise SetupError(f"{self.path} has no room for more than {PROCESSES} processes")
+
+    def close(self) -> None:
+        """Close the file, as a forked child does; its memory stays, native code may still read it."""
+        os.close(self.file)
+        self._own = None
+
+    def neighbours(self) -> list[Neighbour]:
+        """The living processes on the board, this one among them, in the order of their places."""
+        places = range(min(self._words[USED_PROCESSES], PROCESSES))
+        return [self._neighbour(number) for number in places if number == self._own or self._is_held(number)]
+
+    def _start(self, number: int) -> int:
+        return FIRST_PROCESS + PROCESS_WORDS * number
+
+    def _enter(self, number: int) -> None:
+        """Write what others read of this process; its number differs from that of the place's last one."""
+        start, words = self._start(number), self._words
+        epoch = ((words[start + AT_WORK] >> 48) + 1) % (1 << 15) or 1
+        cores = os.sched_getaffinity(0)
+        for level in (LOW, NORMAL):
+            words[start + ENDS_OF_CALLS + level] = 0
+        words[start + PROCESS_ID], words[start + JOINED] = os.getpid(), time.time_ns()
+        words[start + PROCESS_CORES] = len(cores)
+        for word in range(CORE_WORDS):
+            mask = sum(1 << (core - 64 * word) for core in cores if core // 64 == word)
+            words[start + CORE_SET + word] = mask - (1 << 64) if mask >> 63 else mask
+        name = _name().encode("utf-8", "replace")[: NAME_BYTES - 1].ljust(NAME_BYTES, b"\0")
+        ctypes.memmove(self.address + 8 * (start + NAME_OF_PROCESS), name, NAME_BYTES)
+        ctypes.memset(self.address + 8 * (start + COUNTERS_OF_PROCESS), 0, 8 * (BELLS - COUNTERS))
+        words[start + PAUSED_THREADS] = words[start + AT_WORK] = epoch << 48
+        words[USED_PROCESSES] = max(min(words[USED_PROCESSES], PROCESSES), number + 1)
+        self._own = number
+
+    def _is_held(self, number: int) -> bool:
+        """Whether another process has this place."""
+        question = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, number, 1, 0)
+        answer = fcntl.fcntl(self.file, fcntl.F_GETLK, question)
+        return bool(struct.unpack_from("h", answer)[0] != fcntl.F_UNLCK)
+
+    def _neighbour(self, number: int) -> Neighbour:
+        start, words = self._start(number), self._words
+        work, paused = words[start + AT_WORK], words[start + PAUSED_THREADS]
+        name = ctypes.string_at(self.address + 8 * (start + NAME_OF_PROCESS), NAME_BYTES).split(b"\0")[0]
+        sets = [words[start + CORE_SET + word] % (1 << 64) for word in range(CORE_WORDS)]
+        counters = [start + COUNTERS_OF_PROCESS + 8 * level for level in range(3)]
+        return Neighbour(
+            process=words[start + PROCESS_ID],
+            name=name.decode("utf-8", "replace"),
+            joined=words[start + JOINED] / 1e9,
+            cores=tuple(core for core in range(64 * CORE_WORDS) if sets[core // 64] >> core % 64 & 1),
+            at_work=(_field(work, field_shift(0)), _field(work, field_shift(1)), _field(work, field_shift(2))),
+            paused=(_field(paused, 0), _field(paused, 16)),
+            counters=tuple(tuple(words[at : at + 5]) for at in counters),
+        )
+
+
+def joined_board() -> SharedBoard:
+    """This user's board of the CPU, with a place for this process. Raises `SetupError`."""
+    board = SharedBoard(board_path())
+    try:
+        board.join()
+    except BaseException:
+        board.close()
+        raise
+    return board
+
+
+def board_path() -> str:
+    """Where this user's board of the CPU is. Raises `SetupError` where there is no folder for it."""
+    folder = next((folder for folder in FOLDERS if folder and Path(folder).is_dir()), None)
+    if folder is None:
+        raise SetupError("neither /dev/shm nor XDG_RUNTIME_DIR is a folder")
+    return f"{folder}/vkernels-cpu-{os.geteuid()}-v{SHARED_VERSION}"
+
+
+def _field(word: int, shift: int) -> int:
+    return word >> shift & 0xFFFF
+
+
+def _name() -> str:
+    """What tells people which process this is."""
+    return Path(getattr(sys, "argv", [""])[0] or sys.executable or "python").name
+
+
+def _opened(path: str) -> int:
+    """A descriptor of the board. One that is damaged, or that others may write, is replaced if it is ours."""
+    for _ in range(100):
+        try:
+            file = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except FileNotFoundError:
+            _make(path)
+            continue
+        except OSError as error:
+            raise SetupError(f"{path} cannot be opened: {error.strerror}") from error
+        try:
+            fault = _fault(file)
+            if fault is None:
+                return file
+            if os.fstat(file).st_uid != os.geteuid() or not stat.S_ISREG(os.fstat(file).st_mode):
+                raise SetupError(f"{path} {fault}")
+            with _locked(file):
+                if _is_at(path, file):
+                    os.unlink(path)
+        except BaseException:
+            os.close(file)
+            raise
+        os.close(file)
+    raise SetupError(f"{path} is damaged each time that it is made anew")
+
+
+def _fault(file: int) -> str | None:
+    """What is wrong with a board, if anything."""
+    status = os.fstat(file)
+    if not stat.S_ISREG(status.st_mode):
+        return "is not a file"
+    if status.st_uid != os.geteuid():
+        return f"belongs to user {status.st_uid}"
+    if stat.S_IMODE(status.st_mode) != 0o600:
+        return "can be read or written by other users"
+    if status.st_size != SHARED_BYTES or os.pread(file, len(HEADER), 0) != HEADER:
+        return "is damaged"
+    return None
+
+
+def _is_at(path: str, file: int) -> bool:
+    try:
+        return os.path.samestat(os.lstat(path), os.fstat(file))
+    except FileNotFoundError:
+        return False
+
+
+def _make(path: str) -> None:
+    """Make a board under another name, and give it its own when it is complete, unless another process was first."""
+    temporary = f"{path}.{os.getpid()}.{time.monotonic_ns()}"
+    try:
+        file = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            os.fchmod(file, 0o600)  # whatever the umask
+            os.posix_fallocate(file, 0, SHARED_BYTES)  # a full file system is an error here, not a signal later
+            os.pwrite(file, HEADER, 0)
+            os.link(temporary, path)
+        except FileExistsError:
+            pass
+        finally:
+            os.close(file)
+            os.unlink(temporary)
+    except OSError as error:
+        raise SetupError(f"{path} cannot be made: {error.strerror}") from error
+
+
+@contextmanager
+def _locked(file: int) -> Iterator[None]:
+    """Hold the lock of processes that join. Raises `SetupError` where another one keeps it."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, JOINING)
+            break
+        except OSError as error:
+            if time.monotonic() > end:
+                raise SetupError("another process holds the lock of the board of priorities") from error
+            time.sleep(1e-3)
+    try:
+        yield
+    finally:
+        fcntl.lockf(file, fcntl.LOCK_UN, 1, JOINING)
