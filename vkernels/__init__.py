@@ -15,11 +15,13 @@ from vkernels.ir.errors import (
     ArgumentError,
     AxisError,
     BudgetError,
+    BundleError,
     CheckError,
     Error,
     FileError,
     IRError,
     KernelWarning,
+    NotInBundleError,
     OptionError,
     OutOfMemoryError,
     PlanError,
@@ -31,6 +33,7 @@ from vkernels.ir.errors import (
     TypeMismatchError,
     UnknownNameError,
     UnsupportedError,
+    UntrustedError,
 )
 from vkernels.ir.limits import Limits
 from vkernels.ir.pin import Pin
@@ -49,17 +52,20 @@ from vkernels.runtime import (
 
 from .language import *
 
+# isort: split
+from .bundles.vk_load import load  # replaces the language's, which it is in kernels
+
 if TYPE_CHECKING:
     from vkernels.torch.custom_ops import torch_op
 
     from .autotune.database.launches import use_database
 
 __all__ = [
-    "ArgumentError", "Axis", "AxisError", "Budget", "BudgetError", "CheckError", "Constant", "DType", "Error",
-    "FileError", "Function", "Home", "IRError", "Kernel", "KernelWarning", "LaunchEvent", "Limits", "OptionError",
-    "OutOfMemoryError", "Parameter", "Pin", "Plan", "PlanError", "RaceError", "ResourceError", "Scalar", "Scratch",
-    "SetupError", "SlowPlanWarning", "SourceError", "Tensor", "Tile", "TypeMismatchError", "UnknownNameError",
-    "UnsupportedError",
+    "ArgumentError", "Axis", "AxisError", "Budget", "BudgetError", "BundleError", "CheckError", "Constant", "DType",
+    "Error", "FileError", "Function", "Home", "IRError", "Kernel", "KernelWarning", "LaunchEvent", "Limits",
+    "NotInBundleError", "OptionError", "OutOfMemoryError", "Parameter", "Pin", "Plan", "PlanError", "RaceError",
+    "ResourceError", "Scalar", "Scratch", "SetupError", "SlowPlanWarning", "SourceError", "Tensor", "Tile",
+    "TypeMismatchError", "UnknownNameError", "UnsupportedError", "UntrustedError",
     "abs", "all", "any", "argmax", "argmin", "atomic_add", "atomic_max", "atomic_min", "bfloat16", "bits", "bool",
     "bool_", "broadcast", "cast", "ceil", "clamp", "cos", "cumulative_max", "cumulative_min", "cumulative_product",
     "cumulative_sum", "device_assert", "dot", "erf", "exp", "exp2", "expm1", "float8_e4m3fn", "float8_e5m2",

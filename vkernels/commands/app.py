@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from . import check, db, doctor, explain, memory, report, run_spdnn, targets, tune
+from . import build, bundle, check, db, doctor, explain, memory, report, run_spdnn, targets, tune
 from .bench import spdnn as bench_spdnn
 
 app = typer.Typer(
@@ -23,6 +23,8 @@ run.command("spdnn")(run_spdnn.run_spdnn)
 bench = typer.Typer(help="Benchmark an application against this machine's measured limits.", no_args_is_help=True)
 app.add_typer(bench, name="bench")
 bench.command("spdnn")(bench_spdnn.bench_spdnn)
+app.command("build")(build.build)
+app.add_typer(bundle.app, name="bundle")
 app.command("check")(check.check)
 app.add_typer(db.app, name="db")
 app.command("doctor")(doctor.doctor)

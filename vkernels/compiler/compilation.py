@@ -34,8 +34,10 @@ _log = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from vkernels.ir.disk_cache import DiskCache
+    from vkernels.targets.instruction_sets import InstructionSet
 
     from .background_calibration import BackgroundCalibration
+    from .compile_cpu import CpuObject
     from .compile_gpu import Lowering
     from .counters import CompileCounters
     from .gpu_binaries import BinaryCompiler
@@ -265,6 +267,16 @@ class Compilation:
         plan = self._possible(plan, built)
         limits = self.request.target.limits
         return self._specialised(plan, lambda facts: assembly_for_processor(built.module, plan, facts, limits))
+
+    def object_code(self, plan: Plan, instructions: InstructionSet) -> CpuObject:
+        """The code of a plan as an object file, for CPUs with these instructions, which the target's limits are of."""
+        from .compile_cpu import object_for_instructions
+
+        built = self.variants.ir(self.request.kernel, self.request.arguments.signature, self.request.same)
+        plan, limits = self._possible(plan, built), self.request.target.limits
+        return self._specialised(
+            plan, lambda facts: object_for_instructions(built.module, plan, facts, limits, instructions)
+        )
 
     def _possible(self, plan: Plan, built: KernelIR) -> Plan:
         """A plan that was chosen for tensors that share no memory, for a call in which some are the same.

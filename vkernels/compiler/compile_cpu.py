@@ -14,6 +14,7 @@ from vkernels.ir.pipeline import cpu_pipeline, run_passes
 from vkernels.ir.plan import Plan
 from vkernels.ir.plan_json import plan_to_json
 from vkernels.ir.text import print_module
+from vkernels.targets.instruction_sets import InstructionSet
 
 from .artifact_cache import ArtifactCache, lowering_key
 from .backends.llvm import (
@@ -78,6 +79,34 @@ def assembly_for_processor(module: ModuleOp, plan: Plan, facts: Facts, limits: L
     passes = cpu_pipeline(plan, facts, has_avx512, limits.dot_units)
     lowered = lower_for_cpu(run_passes(passes, module), None, limits.register_bytes, limits.dot_units)
     return assembly_for(lowered, limits.processor)
+
+
+@dataclass(frozen=True)
+class CpuObject:
+    """Code for a CPU that need not be present, as an object file, and what it was made from."""
+
+    lowered: LlvmModule
+    object: bytes = field(repr=False)
+    plan: Plan
+    facts: Facts
+
+    def refuse_unless_fits(self, limits: Limits) -> None:
+        """Code for a CPU always fits."""
+
+
+def object_for_instructions(
+    module: ModuleOp, plan: Plan, facts: Facts, limits: Limits, instructions: InstructionSet
+) -> CpuObject:
+    """The object file of the one kernel of a module for CPUs with these instructions, which `limits` are of.
+
+    Raises `PlanError` for a plan that the kernel cannot have.
+    """
+    from .backends.llvm_processors import object_for
+
+    has_avx512 = "avx512vl" in instructions.features
+    passes = cpu_pipeline(plan, facts, has_avx512, limits.dot_units)
+    lowered = lower_for_cpu(run_passes(passes, module), None, limits.register_bytes, limits.dot_units)
+    return CpuObject(lowered, object_for(lowered, instructions), plan, facts)
 
 
 def _lower(

@@ -72,6 +72,18 @@ class FileError(Error):
     """A file is missing, unreadable or malformed."""
 
 
+class BundleError(FileError):
+    """A bundle is damaged, or of a format or kind that is not read here."""
+
+
+class UntrustedError(BundleError):
+    """A bundle is not signed by a known key, and loading it was not asked for all the same."""
+
+
+class NotInBundleError(Error):
+    """A frozen call needs code that its bundle does not have."""
+
+
 class TraceError(Error):
     """A trace whose tensors and operations contradict each other, or a program whose iterations do not repeat.
 

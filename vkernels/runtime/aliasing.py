@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vkernels.compiler.arguments import ArrayView, Same
-from vkernels.ir.dialect import KernelOp
 from vkernels.ir.errors import ArgumentError
-from vkernels.ir.transforms.merge_tensors import works_in_place
+
+if TYPE_CHECKING:
+    from vkernels.ir.dialect import KernelOp
 
 MAX_SEARCH_STEPS = 100_000
 """Steps that an exact search for a shared element may take."""
@@ -52,6 +53,18 @@ def same_tensors(kernel: KernelOp, written: Sequence[str], tensors: Mapping[str,
     Raises `ArgumentError` where a written tensor overlaps another in part, and where they are the same and the
     kernel would give another result than with memory of their own.
     """
+    from vkernels.ir.transforms.merge_tensors import works_in_place
+
+    def works(name: str, other: str) -> bool:
+        return works_in_place(kernel, name, other)
+
+    return same_where(kernel.sym_name.data, works, written, tensors)
+
+
+def same_where(
+    kernel: str, works_in_place: Callable[[str, str], bool], written: Sequence[str], tensors: Mapping[str, ArrayView]
+) -> Same:
+    """`same_tensors`, given the kernel's name and whether it may write one tensor where another one is."""
     same: dict[str, str] = {}
     for name in written:
         for other, view in tensors.items():
@@ -59,17 +72,17 @@ def same_tensors(kernel: KernelOp, written: Sequence[str], tensors: Mapping[str,
                 continue
             if not _same(tensors[name], view):
                 raise ArgumentError(
-                    f"{kernel.sym_name.data}: argument `{name}`: it is written, so expected the same memory as "
+                    f"{kernel}: argument `{name}`: it is written, so expected the same memory as "
                     f"`{other}` or none of it, got a part of it"
                 )
-            if not works_in_place(kernel, name, other):
+            if not works_in_place(name, other):
                 why = (
                     ", and the kernel writes both: expected memory of its own for each" if other in written
                     else ", whose elements are needed later or at other places than it is written at: expected memory "
                     "of its own"
                 )  # fmt: skip
                 raise ArgumentError(
-                    f"{kernel.sym_name.data}: argument `{name}` is the same tensor as `{other}`{why}"
+                    f"{kernel}: argument `{name}` is the same tensor as `{other}`{why}"
                 )  # fmt: skip
             if name not in same:
                 same.setdefault(other, name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from vkernels.compiler.arguments import CPU, Arguments
 from vkernels.compiler.protocols import KernelLike
@@ -16,9 +16,24 @@ from .threads import followed, forget_calls, get_threads, the_pool
 from .work_descriptor import NativeLaunch, WorkDescriptor
 
 if TYPE_CHECKING:
-    from vkernels.compiler.backends.llvm import NativeKernel
     from vkernels.compiler.compile_cpu import CompiledCpu
     from vkernels.ir.plan import Plan
+
+
+class NativeCode(Protocol):
+    """Native functions of a kernel in memory, which live as long as the object; see `NativeKernel`, which is one."""
+
+    @property
+    def prepare(self) -> int: ...
+    @property
+    def launches(self) -> Sequence[int]: ...
+    @property
+    def sizes(self) -> Sequence[str]: ...
+    @property
+    def buffers(self) -> int: ...
+    @property
+    def workspace(self) -> int: ...
+
 
 INLINE_BYTES = 1 << 22
 """Calls whose tensors have more bytes go to the pool at once, and wake it; smaller ones are tried on one thread."""
@@ -52,7 +67,7 @@ class BoundExecutable:
 
     def __init__(
         self,
-        compiled: NativeKernel,
+        compiled: NativeCode,
         template: Sequence[int],
         tensors: Sequence[int],
         scalars: Sequence[tuple[int, bool]],
@@ -158,6 +173,13 @@ class BoundExecutable:
 
 
 def bind_cpu(kernel: KernelLike, arguments: Arguments, compiled: CompiledCpu, plan: Plan, rung: str) -> BoundExecutable:
+    """Bind compiled code to the layout of a call's arguments."""
+    return bind_native(kernel, arguments, compiled.native, plan, rung)
+
+
+def bind_native(
+    kernel: KernelLike, arguments: Arguments, native: NativeCode, plan: Plan | None, rung: str
+) -> BoundExecutable:
     """Bind native code to the layout of a call's arguments."""
     template: list[int] = []
     tensors: list[int] = []
@@ -169,9 +191,9 @@ def bind_cpu(kernel: KernelLike, arguments: Arguments, compiled: CompiledCpu, pl
         elif parameter.name in arguments.scalars:
             scalars.append((len(template), isinstance(arguments.scalars[parameter.name], float)))
             template.append(0)
-    template += [arguments.sizes[name] for name in compiled.native.sizes] + [0] * compiled.native.buffers
+    template += [arguments.sizes[name] for name in native.sizes] + [0] * native.buffers
     touched = sum(view.size * view.itemsize for view in arguments.tensors.values())
-    return BoundExecutable(compiled.native, template, tensors, scalars, touched, plan, rung)
+    return BoundExecutable(native, template, tensors, scalars, touched, plan, rung)
 
 
 class _Frame:

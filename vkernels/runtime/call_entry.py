@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from vkernels.compiler.arguments import Arguments, Same
-from vkernels.compiler.code_providers import CodeProvider
-from vkernels.compiler.compilation import Compilation
 from vkernels.compiler.protocols import Constant
 
 from . import events
 from .bind_arguments import bind
 from .like_calls import Addresses, addresses_if_like
+
+if TYPE_CHECKING:
+    from vkernels.compiler.code_providers import CodeProvider
+    from vkernels.compiler.compilation import Compilation
 
 NONE_YET: tuple[Any, Addresses] = None, lambda values: None
 """No latest call."""

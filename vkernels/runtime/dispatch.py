@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from vkernels.compiler.arguments import CPU, Arguments, Same
-from vkernels.compiler.code_providers import CodeProvider, provider_of, run_with_less_memory
-from vkernels.compiler.compilation import Compilation
 from vkernels.compiler.default_session import default_session
 from vkernels.compiler.protocols import Constant, KernelLike, file_of
 from vkernels.compiler.request import CompileRequest
@@ -35,6 +33,8 @@ from .present_target import present_target
 from .threads import on_threads_change, the_pool
 
 if TYPE_CHECKING:
+    from vkernels.compiler.code_providers import CodeProvider
+    from vkernels.compiler.compilation import Compilation
     from vkernels.compiler.request import Code
 
     from .gpu.calls import GpuCalls
@@ -236,28 +236,24 @@ class Launcher:
         distances = tuple([addresses[other] - addresses[one] for one, other, _, _ in entry.pairs])
         same = entry.same_by_distances.get(distances)
         if same is None:
-            ir = entry.compilation.ir
-            same = same_tensors(ir.kernel, ir.written, entry.bind(values).tensors)
+            same = self._same_tensors(entry.compilation, entry.bind(values))
             if len(entry.same_by_distances) >= MAX_CACHED_CALLS:
                 entry.same_by_distances = {}
             entry.same_by_distances[distances] = same
         runnable = entry.shared.get(same) if same else entry.distinct
         return (self._compiled(entry, values, same), True) if runnable is None else (runnable, False)
 
+    def _same_tensors(self, compilation: Compilation, arguments: Arguments) -> Same:
+        """The tensors of a call that are the same. Raises `ArgumentError` for an overlap that is not allowed."""
+        return same_tensors(compilation.ir.kernel, compilation.ir.written, arguments.tensors)
+
     def _compiled(self, entry: CallEntry, values: Sequence[Any], same: Same) -> Runnable:
         """The code that an entry's calls run by now; better code may follow."""
         provider = entry.providers.get(same)
         if provider is None:
             compilation = entry.compilation.given(entry.bind(values), same)
-            if compilation.request.target.on_gpu:  # compiled when it is known which addresses are aligned
-                from .gpu.calls import GpuCalls
-                from .gpu.device import gpu_device
-
-                device = gpu_device(compilation.request.arguments.device)
-                calls = GpuCalls(compilation, device)
-                make_exact = partial(self._make_exact_on_gpu, entry, compilation, calls)
-                is_exact = compilation.size_class is EXACT
-                shared: Runnable = calls if is_exact else ClassCalls(calls, make_exact, GPU_SECONDS)
+            if compilation.request.target.on_gpu:
+                shared = self._gpu_calls(entry, compilation)
                 entry.put(same, shared)
                 return shared
             provider = self._cpu_provider(entry, compilation)
@@ -270,8 +266,21 @@ class Launcher:
             entry.providers.pop(same, None)
         return runnable
 
+    def _gpu_calls(self, entry: CallEntry, compilation: Compilation) -> Runnable:
+        """What runs an entry's calls on a GPU. It compiles when it is known which addresses are aligned."""
+        from .gpu.calls import GpuCalls
+        from .gpu.device import gpu_device
+
+        calls = GpuCalls(compilation, gpu_device(compilation.request.arguments.device))
+        if compilation.size_class is EXACT:
+            return calls
+        make_exact = partial(self._make_exact_on_gpu, entry, compilation, calls)
+        return ClassCalls(calls, make_exact, GPU_SECONDS)
+
     def _cpu_provider(self, entry: CallEntry, compilation: Compilation) -> CodeProvider[Runnable]:
         """The provider of an entry's code on a CPU, stored in the entry."""
+        from vkernels.compiler.code_providers import provider_of
+
         bind = partial(bind_cpu, self.kernel, compilation.request.arguments)
         if compilation.size_class is EXACT:
             provider: CodeProvider[Runnable] = provider_of(compilation, bind)
@@ -282,6 +291,8 @@ class Launcher:
 
     def _make_exact(self, entry: CallEntry, compilation: Compilation, addresses: Sequence[int]) -> None:
         """Compile code for the sizes of an entry alone, in the background; then its calls run that."""
+        from vkernels.compiler.code_providers import provider_of
+
         exact, same = compilation.exact(), compilation.request.same
         if exact is None:
             return
@@ -312,6 +323,8 @@ class Launcher:
         """Run a call on a CPU by a plan that takes less memory than `runnable`, which had too little."""
         if entry.compilation.request.target.on_gpu:  # whose calls have tried that
             raise error
+        from vkernels.compiler.code_providers import run_with_less_memory
+
         same = next((same for same, shared in entry.shared.items() if shared is runnable), ())
         compilation = entry.compilation.given(entry.bind(values), same)
         provider = entry.providers.get(same) or self._cpu_provider(entry, compilation)

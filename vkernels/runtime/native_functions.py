@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
+import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -40,12 +42,49 @@ def address_in_python(name: str) -> int:
     return ctypes.addressof(ctypes.c_byte.in_dll(ctypes.pythonapi, name))
 
 
+_objects: dict[str, Callable[[], bytes]] = {}
+
+
+def native_key(text: str) -> str:
+    """The key of LLVM IR's native code: a SHA-256 of its text, in hexadecimal."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def provide_object(key: str, read: Callable[[], bytes]) -> None:
+    """Let `linked` take native code that was compiled before, as an object file, for the IR with this `native_key`."""
+    _objects.setdefault(key, read)
+
+
+def can_link(text: str) -> bool:
+    """Whether `linked` can make native code of LLVM IR: it was compiled before, or there is a compiler."""
+    return native_key(text) in _objects or importlib.util.find_spec("llvmlite") is not None
+
+
+def compiled_object(text: str, triple: str = "") -> bytes:
+    """LLVM IR as an object file that `provide_object` takes. `triple`: of another machine than this one."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    target = llvm.Target.from_triple(triple) if triple else llvm.Target.from_default_triple()
+    machine = target.create_target_machine(opt=2, reloc="pic", codemodel="small", jit=False)
+    with llvm.create_context() as context, llvm.parse_assembly(text, context) as module:
+        module.triple, module.data_layout = triple or target.triple, str(machine.target_data)
+        return bytes(machine.emit_object(module))
+
+
 def linked(text: str, imported: Mapping[str, int], exported: Sequence[str], name: str) -> Any:
     """The addresses of exported functions of LLVM IR by name, as native code of this machine, which is never freed:
     threads and functions of Python that run it outlive Python's own clearing up.
 
     `imported`: addresses of what the IR declares; `name`: of the library, one for each text.
     """
+    if (read := _objects.get(native_key(text))) is not None:
+        from .objects import load_object
+
+        loaded = load_object(read(), name, imported)
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(loaded))
+        return loaded
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()

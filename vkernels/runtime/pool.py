@@ -22,7 +22,7 @@ from vkernels.ir.errors import SetupError
 from vkernels.targets.host_cpu import SHARE_SECONDS, WAKE_SECONDS
 
 from .memory_blocks import Block
-from .native_functions import NativeFunction, address_in_python, linked
+from .native_functions import NativeFunction, address_in_python, can_link, linked
 from .pool_board_ir import (
     BELL_ENDS,
     BELLS,
@@ -226,5 +226,7 @@ def this_thread() -> int:
 
 
 def is_native() -> bool:
-    """Whether this machine runs the native pool: Linux on a processor that `pool_ir` knows."""
-    return sys.platform == "linux" and platform.machine() in FUTEX
+    """Whether this machine runs the native pool: Linux on a processor that `pool_ir` knows, with a compiler for it or
+    a bundle that has it compiled."""
+    machine = platform.machine()
+    return sys.platform == "linux" and machine in FUTEX and can_link(pool_ir(machine))

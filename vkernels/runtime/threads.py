@@ -129,10 +129,16 @@ def on_new_pool(prepare: Callable[[Pool | PythonPool], None]) -> None:
 
 
 def _waiting() -> Waiting:
-    """How long the pool waits, and which calls it keeps on one thread, by what handing over was measured to cost."""
-    from vkernels.targets.cpu_rates import known_cpu_rates
+    """How long the pool waits, and which calls it keeps on one thread, by what handing over was measured to cost.
 
+    What was measured is kept by the processor's features, which LLVM tells. Processes that only run bundles load no
+    LLVM, and take what is usual.
+    """
     from .pool import Waiting
+
+    if "llvmlite" not in sys.modules:
+        return Waiting()
+    from vkernels.targets.cpu_rates import known_cpu_rates
 
     rates = known_cpu_rates()
     if rates is None:

@@ -71,6 +71,12 @@ class NativeKernel:
         return zlib.decompress(self._stages[2])
 
     @property
+    def object(self) -> bytes:
+        """The machine code as a relocatable object file."""
+        with LLVM_LOCK, opened(self.bitcode) as module:
+            return bytes(_machine().emit_object(module))
+
+    @property
     def assembly(self) -> str:
         """The machine code as assembly text."""
         with LLVM_LOCK, opened(self.bitcode) as module:

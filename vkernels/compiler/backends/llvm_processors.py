@@ -1,14 +1,20 @@
-"""Machine code for CPUs that are not this machine's, as text: it is read, and never run."""
+"""Machine code for CPUs that are not this machine's: as text that is read, and as object files for bundles."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 from vkernels.ir.errors import SetupError
 from vkernels.ir.lowering.llvm.lower_to_llvm import LlvmModule
+from vkernels.targets.instruction_sets import InstructionSet
 from vkernels.targets.processors import AARCH64, PROCESSORS, X86_64
 
 from .llvm import LLVM_LOCK, WHOLE_REGISTERS, opened, optimise
 from .llvm_units import unit_functions
 from .triton_adapter import mlir_to_llvm_ir
+
+T = TypeVar("T")
 
 TRIPLES = {machine: f"{machine}-unknown-linux-gnu" for machine in (X86_64, AARCH64)}
 """Linux, whose code reads as that of other systems does."""
@@ -19,17 +25,34 @@ def assembly_for(lowered: LlvmModule, processor: str) -> str:
 
     Raises `SetupError` for a name that is not one of `PROCESSORS`: LLVM would end the process at one it does not know.
     """
-    import llvmlite.binding as llvm
-
     if processor not in PROCESSORS:
         raise SetupError(f"there is no processor {processor!r} to compile for; there are {', '.join(PROCESSORS)}")
-    llvm_ir = mlir_to_llvm_ir(lowered.text)
     known = PROCESSORS[processor]
-    triple = TRIPLES[known.machine]
+    features = WHOLE_REGISTERS if "avx512f" in known.features else ""
+    return _emitted(
+        lowered, known.machine, processor, features, lambda machine, module: str(machine.emit_assembly(module))
+    )
+
+
+def object_for(lowered: LlvmModule, instructions: InstructionSet) -> bytes:
+    """The relocatable object file of a lowered kernel for CPUs with these instructions."""
+    whole = [WHOLE_REGISTERS] if "avx512f" in instructions.features else []
+    features = ",".join(filter(None, [instructions.llvm_features, *whole]))
+    return _emitted(
+        lowered, instructions.machine, instructions.processor, features,
+        lambda machine, module: bytes(machine.emit_object(module)),
+    )  # fmt: skip
+
+
+def _emitted(lowered: LlvmModule, machine_name: str, processor: str, features: str, emit: Callable[[Any, Any], T]) -> T:
+    """What `emit` gives of LLVM's target machine for a CPU, and the optimised module of a lowered kernel."""
+    import llvmlite.binding as llvm
+
+    llvm_ir = mlir_to_llvm_ir(lowered.text)
+    triple = TRIPLES[machine_name]
     with LLVM_LOCK:
         llvm.initialize_all_targets()
         llvm.initialize_all_asmprinters()
-        features = WHOLE_REGISTERS if "avx512f" in known.features else ""
         try:
             target = llvm.Target.from_triple(triple)
         except RuntimeError as error:
@@ -37,7 +60,7 @@ def assembly_for(lowered: LlvmModule, processor: str) -> str:
         machine = target.create_target_machine(
             cpu=processor, features=features, opt=2, reloc="pic", codemodel="small", jit=False
         )
-        with opened(llvm_ir, unit_functions(llvm_ir, known.machine)) as module:
+        with opened(llvm_ir, unit_functions(llvm_ir, machine_name)) as module:
             module.triple, module.data_layout = triple, str(machine.target_data)
             optimise(module, machine)
-            return str(machine.emit_assembly(module))
+            return emit(machine, module)

@@ -1,0 +1,94 @@
+"""`vk build` and `vk bundle`: from kernels to files, and what they say of them."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import vkernels as vk
+from tests.commands.conftest import run_vk  # noqa: F401 (a fixture)
+from vkernels.bundles.bundle import open_bundle, write_bundle
+
+KERNELS = Path(__file__).parent / "kernels.py"
+
+
+def test_a_kernel_of_a_file_becomes_a_bundle(run_vk, tmp_path, secret):  # noqa: F811
+    made = tmp_path / "scale.vkb"
+    code, output, errors = run_vk(
+        "build", f"{KERNELS}:scale", "--shapes", "M=6,N=37", "--sign", secret, "--no-plain", "-o", made
+    )
+    assert (code, errors) == (0, "")
+    assert "1 kernel(s), 1 pieces of code" in output.replace("\n", " ")
+    x, out = np.ones((6, 37), np.float32), np.full((6, 37), np.nan, np.float32)
+    vk.load(made, trust=secret).scale(x, 2.5, out)
+    assert (out == 2.5).all()
+
+
+def test_mistakes_are_told(run_vk, tmp_path):  # noqa: F811
+    for options, said in {
+        ("--targets", "cpu:x86-64-v9"): "no instruction set",
+        ("--targets", "cpu:x86-64-v3+sve"): "no feature",
+        ("--targets", "h900"): "bundles hold code for",
+        ("--sign", tmp_path / "none"): "No such file",
+    }.items():
+        code, _, errors = run_vk(
+            "build", f"{KERNELS}:scale", "--shapes", "M=6,N=37", *options, "-o", tmp_path / "x.vkb"
+        )
+        assert code == 2
+        assert said in errors
+    assert not (tmp_path / "x.vkb").exists()
+
+
+def test_show_and_verify(run_vk, net, secret, monkeypatch):  # noqa: F811
+    monkeypatch.setenv("COLUMNS", "200")
+    code, output, _ = run_vk("bundle", "show", net)
+    assert code == 0
+    for part in ("M=6, N=37", "x is out", "any, any strides", "cpu:x86-64-v2", "a test", "signed by hmac-sha256"):
+        assert part in output
+    code, output, _ = run_vk("bundle", "show", net, "--json", "-")
+    assert {kernel["name"] for kernel in json.loads(output)["manifest"]["kernels"]} == {"scale", "softmax"}
+    assert run_vk("bundle", "verify", net, "--trust", secret)[:2] == (
+        0, f"{net}: whole, signed by hmac-sha256 key {open_bundle(net, secret).signer.key}\n"
+    )  # fmt: skip
+    code, output, _ = run_vk("bundle", "verify", net)
+    assert code == 1
+    assert "not trusted" in output
+
+
+def test_diff_and_merge(run_vk, built, net, secret, tmp_path, monkeypatch):  # noqa: F811
+    monkeypatch.setenv("COLUMNS", "200")
+    import msgspec
+
+    manifest, files = built
+    one, other = tmp_path / "one.vkb", tmp_path / "other.vkb"
+    write_bundle(one, msgspec.structs.replace(manifest, kernels=manifest.kernels[:1]), files)
+    write_bundle(other, msgspec.structs.replace(manifest, kernels=manifest.kernels[1:]), files)
+    assert run_vk("bundle", "diff", net, net)[:2] == (0, "the same kernels and code\n")
+    assert run_vk("bundle", "diff", one, other)[:2] == (1, "- scale\n+ softmax\n")
+    both = tmp_path / "both.vkb"
+    assert run_vk("bundle", "merge", one, other, "-o", both)[0] == 2  # not trusted
+    code, _, errors = run_vk("bundle", "merge", one, other, "--trust-unsigned", "--sign", secret, "-o", both)
+    assert (code, errors) == (0, "")
+    assert run_vk("bundle", "diff", net, both)[0] == 0
+    assert [each.command for each in open_bundle(both, secret).manifest.provenance.merged] == ["a test", "a test"]
+
+
+def test_kernels_of_one_name_that_differ_are_not_merged(run_vk, built, net, secret, tmp_path):  # noqa: F811
+    import msgspec
+
+    manifest, files = built
+    changed = msgspec.structs.replace(manifest.kernels[0], source="0" * 64)
+    other = tmp_path / "other.vkb"
+    write_bundle(other, msgspec.structs.replace(manifest, kernels=(changed,)), files)
+    code, _, errors = run_vk("bundle", "merge", net, other, "--trust-unsigned", "-o", tmp_path / "both.vkb")
+    assert code == 2
+    assert "another one" in errors
+
+
+@pytest.mark.thorough
+def test_library_kernels_become_bundles(run_vk, tmp_path):  # noqa: F811
+    made = tmp_path / "rows.vkb"
+    code, _, errors = run_vk("build", "softmax_rows", "--shapes", "M=32,N=100", "-o", made)
+    assert (code, errors) == (0, "")
+    assert vk.load(made, trust="unsigned", fallback="plain")

@@ -1,0 +1,209 @@
+"""Build bundles: compile kernels for sizes and targets, and describe what was compiled."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import platform
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import msgspec
+
+from vkernels.compiler.protocols import KernelLike, Signature
+from vkernels.compiler.session import CompilerSession
+from vkernels.ir.errors import ArgumentError, Error, OptionError
+from vkernels.ir.plan_json import plan_to_json
+from vkernels.ir.text import print_module
+from vkernels.ir.transforms.merge_tensors import works_in_place
+from vkernels.runtime.native_functions import compiled_object, native_key
+from vkernels.runtime.pool_ir import pool_ir
+from vkernels.runtime.pool_wait_ir import FUTEX
+
+from . import manifest as records
+from .build_cpu import CpuPiece, CpuTarget, cpu_pieces, cpu_target
+from .bundle import content_name
+
+_COMPILERS = ("llvmlite", "triton", "xdsl", "numpy")
+
+
+@dataclass(frozen=True)
+class BuildRequest:
+    """A kernel to compile. `shapes`: sizes by name, of one or several calls; `strides`: of tensors that are not row
+    after row, for each shape; `left_open`: constants that calls do not give; `reference`: MODULE:NAME."""
+
+    kernel: KernelLike
+    signature: Signature
+    shapes: tuple[Mapping[str, int], ...]
+    strides: tuple[Mapping[str, Sequence[int]], ...] = ()
+    left_open: tuple[str, ...] = ()
+    reference: str = ""
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """What a bundle holds. `targets`: `cpu`, this machine's, or `cpu:INSTRUCTIONS`; `in_place`: also calls in which a
+    tensor that is written is another one; `plain`: also code for sizes that are not named; `deterministic`: calls are
+    set to be. `command`: that built it, for its readers."""
+
+    targets: tuple[str, ...] = ("cpu",)
+    in_place: bool = False
+    plain: bool = True
+    deterministic: bool = False
+    command: str = ""
+
+
+@dataclass
+class Draft:
+    """A bundle before it is written: what its manifest will say, and its files by name."""
+
+    kernels: dict[str, records.Kernel] = field(default_factory=dict)
+    files: dict[str, bytes] = field(default_factory=dict)
+
+    def add(self, folder: str, content: bytes, ending: str) -> str:
+        """Add a file; its name follows from its content."""
+        name = content_name(folder, content, ending)
+        self.files[name] = content
+        return name
+
+
+def bundled(
+    requests: Iterable[BuildRequest], options: BuildOptions, session: CompilerSession,
+    progress: Callable[[str], object] = lambda step: None,
+) -> tuple[records.Manifest, dict[str, bytes]]:  # fmt: skip
+    """Compile kernels for targets. Returns the manifest and the files of a bundle, for `write_bundle`.
+
+    `progress`: is told each step. Raises `OptionError` for targets that do not exist and kernels of the same name, and
+    what compiling raises.
+    """
+    targets = [cpu_target(name) for name in dict.fromkeys(options.targets)]
+    draft = Draft()
+    references: dict[str, str] = {}
+    for request in requests:
+        if references.setdefault(request.kernel.name, request.reference) != request.reference:
+            raise OptionError(f"two kernels have the name {request.kernel.name}: a bundle knows them by name")
+        variant = _variant(draft, request, targets, options, session, progress)
+        _add_variant(draft, request, variant, options)
+    support = tuple(_support(draft, sorted({target.machine for target in targets})))
+    return records.Manifest(provenance_now(options.command), (*draft.kernels.values(),), support, ()), draft.files
+
+
+def _variant(
+    draft: Draft, request: BuildRequest, targets: Sequence[CpuTarget], options: BuildOptions,
+    session: CompilerSession, progress: Callable[[str], object],
+) -> records.Variant:  # fmt: skip
+    ir = session.variants(request.kernel).ir(request.kernel, request.signature)
+    tensors = [name for name, _ in request.signature.tensors]
+    pairs = tuple(
+        (written, other)
+        for written in ir.written
+        for other in tensors
+        if other != written and _works(lambda: works_in_place(ir.kernel, written, other))  # noqa: B023 (called at once)
+    )
+    codes: list[records.Code] = []
+    constants = dict(request.signature.constants)
+    for target in targets:
+        for number, shape in enumerate(request.shapes):
+            sizes = " ".join(f"{name}={size}" for name, size in shape.items())
+            progress(f"{request.kernel.name} {sizes} for {target.name}")
+            strides = request.strides[number] if request.strides else {}
+            is_last = number == len(request.shapes) - 1
+            same = [((other, written),) for written, other in pairs] if options.in_place else []
+            for piece in cpu_pieces(request, shape, strides, target, options, session, same, is_last):
+                code = _code(draft, piece, target, shape)
+                if code not in codes:
+                    codes.append(code)
+                constants |= piece.tuned
+    digest = hashlib.sha256(print_module(ir.module).encode()).hexdigest()
+    return records.Variant(
+        digest, request.signature.tensors, request.signature.scalars, (*constants.items(),), ir.written, pairs,
+        (*codes,),
+    )  # fmt: skip
+
+
+def _works(check: Callable[[], bool]) -> bool:
+    try:
+        return check()
+    except Error:
+        return False
+
+
+def _code(draft: Draft, piece: CpuPiece, target: CpuTarget, shape: Mapping[str, int]) -> records.Code:
+    plan = draft.add("plans", msgspec.json.encode(plan_to_json(piece.plan)), "json")
+    cpu = msgspec.structs.replace(piece.code, object=draft.add(f"cpu/{target.machine}", piece.object, "o"))
+    shape = shape if piece.role == "shape" else {}
+    return records.Code(
+        target.name, target.machine, target.features, piece.role, dict(shape), target.limits_shown, plan, piece.rung,
+        piece.assumes, cpu, piece.same,
+    )  # fmt: skip
+
+
+def _add_variant(draft: Draft, request: BuildRequest, variant: records.Variant, options: BuildOptions) -> None:
+    kernel = request.kernel
+    known = draft.kernels.get(kernel.name)
+    if known is None:
+        parameters = tuple(_parameter(each, each.name in request.left_open) for each in kernel.parameters)
+        known = records.Kernel(
+            kernel.name, request.reference, source_hash(kernel), kernel.deterministic or options.deterministic,
+            parameters, (),
+        )  # fmt: skip
+    draft.kernels[kernel.name] = msgspec.structs.replace(known, variants=merged_variants([*known.variants, variant]))
+
+
+def merged_variants(variants: Iterable[records.Variant]) -> tuple[records.Variant, ...]:
+    """Variants, with one in place of several that differ in their code only: it has all of that."""
+    found: dict[Any, records.Variant] = {}
+    for variant in variants:
+        key = variant.ir, variant.tensors, variant.scalars, tuple((n, type(v), v) for n, v in variant.constants)
+        before = found.get(key)
+        codes = variant.codes if before is None else (
+            *before.codes, *(code for code in variant.codes if code not in before.codes)
+        )  # fmt: skip
+        found[key] = msgspec.structs.replace(variant, codes=codes)
+    return tuple(found.values())
+
+
+def _parameter(parameter: Any, is_open: bool) -> records.Parameter:
+    has_default = parameter.default is not inspect.Parameter.empty
+    default = parameter.default if has_default else None
+    if not isinstance(default, bool | int | float | str | None):
+        raise ArgumentError(f"the default of `{parameter.name}` cannot be kept in a bundle: {default!r}")
+    return records.Parameter(
+        parameter.name, parameter.kind, tuple(parameter.dimensions), tuple(parameter.dtypes), has_default, default,
+        is_open and parameter.tunable is not None,
+    )  # fmt: skip
+
+
+def source_hash(kernel: KernelLike) -> str:
+    """SHA-256 of the text of a kernel's function; of no text where Python has none."""
+    try:
+        text = inspect.getsource(getattr(kernel, "function", type(kernel)))
+    except (OSError, TypeError):
+        text = ""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _support(draft: Draft, machines: Iterable[str]) -> Iterable[records.Support]:
+    """The thread pool's native code for each machine."""
+    for machine in machines:
+        if machine in FUTEX:
+            text = pool_ir(machine)
+            triple = f"{machine}-unknown-linux-gnu" if machine != platform.machine() else ""
+            name = draft.add(f"runtime/{machine}", compiled_object(text, triple), "o")
+            yield records.Support(native_key(text), machine, name)
+
+
+def provenance_now(command: str) -> records.Provenance:
+    """What is built here and now, by this command."""
+    versions = {}
+    for package in _COMPILERS:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    return records.Provenance(version("vkernels"), now, command, sys.version.split()[0], versions)

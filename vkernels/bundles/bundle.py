@@ -1,0 +1,80 @@
+"""A bundle that was opened: its manifest and files, and who signed it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from vkernels.ir.errors import FileError
+
+from .container import Container, container_bytes, packed_files, read_container, signed_bytes
+from .manifest import FORMAT, Manifest, manifest_to_bytes
+from .signing import Key, Signature, signatures_from_bytes, signatures_to_bytes
+from .trust import Trust, refuse_untrusted
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A bundle whose bytes are as its hashes say. `signer`: by whose signature it is trusted, if by any."""
+
+    path: Path
+    container: Container = field(repr=False)
+    signer: Signature | None = None
+
+    @property
+    def manifest(self) -> Manifest:
+        return self.container.manifest
+
+    @property
+    def signatures(self) -> tuple[Signature, ...]:
+        """All signatures, whether their keys are known or not."""
+        return signatures_from_bytes(self.container.signatures, self.path.name)
+
+    def read(self, name: str) -> bytes:
+        """The content of a file. Raises `BundleError`."""
+        return self.container.read(name)
+
+
+def open_bundle(path: str | os.PathLike[str], trust: Trust = None, runs: bool = True) -> Bundle:
+    """Open a bundle, and check every byte of it. `runs`: whether its code is to run, so that it must be trusted.
+
+    Raises `BundleError` for what is damaged or not read here, `UntrustedError` for what is not trusted, and `FileError`
+    where a file cannot be read.
+    """
+    where = Path(path)
+    container = read_container(where)
+    return Bundle(where, container, refuse_untrusted(container, trust) if runs else None)
+
+
+def write_bundle(path: Path, manifest: Manifest, files: Mapping[str, bytes], keys: Sequence[Key] = ()) -> None:
+    """Write a bundle, signed by these keys, in one step: no reader sees a part of it.
+
+    `manifest.files` is replaced. Raises `FileError` where the file cannot be written.
+    """
+    entries, stored = packed_files(files)
+    complete = msgspec.structs.replace(manifest, files=entries)
+    message = signed_bytes(FORMAT, manifest_to_bytes(complete))
+    data = container_bytes(complete, stored, signatures_to_bytes([key.sign(message) for key in keys]))
+    try:
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+            try:
+                file.write(data)
+                file.close()
+                os.chmod(file.name, 0o644)
+                os.replace(file.name, path)
+            except BaseException:
+                os.unlink(file.name)
+                raise
+    except OSError as error:
+        raise FileError(f"{path}: {error.strerror or error}") from None
+
+
+def content_name(folder: str, content: bytes, ending: str) -> str:
+    """A file's name that follows from its content: the same content is stored once."""
+    return f"{folder}/{hashlib.sha256(content).hexdigest()[:24]}.{ending}"

@@ -1,0 +1,138 @@
+"""Dispatch of calls whose code is in a bundle: as for other calls, but nothing is planned and nothing is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from vkernels.compiler.arguments import CPU, Arguments, Same
+from vkernels.compiler.protocols import Constant
+from vkernels.compiler.request import CompileRequest, CompileTarget
+from vkernels.compiler.size_classes import EXACT, SizeClass
+from vkernels.ir.errors import NotInBundleError, OutOfMemoryError
+from vkernels.ir.limits import Limits
+from vkernels.ir.plan import Plan
+from vkernels.runtime.aliasing import same_where
+from vkernels.runtime.bind_arguments import bind
+from vkernels.runtime.bound_executable import BoundExecutable, bind_native
+from vkernels.runtime.call_entry import CallEntry, Runnable, filled
+from vkernels.runtime.dispatch import Launcher
+from vkernels.runtime.threads import get_threads
+
+from .frozen_kernel import FrozenKernel
+from .loaded_code import LoadedCode
+from .manifest import Code, Variant
+from .match import codes_for, variant_for
+
+if TYPE_CHECKING:
+    from vkernels.compiler.code_providers import CodeProvider
+    from vkernels.compiler.compilation import Compilation
+
+_NO_LIMITS = Limits(registers=0, register_bytes=0, shared=0, multiprocessors=0, cache=0)
+"""Of targets that nothing is planned for."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """The part of a kernel's IR that a launcher asks for: names of the tensors that it writes."""
+
+    written: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class FrozenCompilation:
+    """What a launcher uses of a `Compilation`, for a call that compiles nothing. `variant`: whose code it may run."""
+
+    request: CompileRequest
+    variant: Variant
+    tuned: Mapping[str, Constant] = field(default_factory=dict)
+    size_class: SizeClass = EXACT
+
+    @property
+    def ir(self) -> Written:
+        return Written(self.variant.written)
+
+    def by_sizes(self) -> FrozenCompilation:
+        """The same: which sizes code serves was decided when the bundle was built."""
+        return self
+
+    def given(self, arguments: Arguments, same: Same) -> FrozenCompilation:
+        """The same for a call with other addresses, of which some tensors are the `same`."""
+        return replace(self, request=replace(self.request, arguments=arguments, same=same))
+
+
+class FrozenProvider:
+    """Provides a bundle's code of calls of one shape: it is there, and no better follows."""
+
+    is_final, is_plain = True, False
+
+    def __init__(self, make: Callable[[], BoundExecutable]):
+        self._make = make
+
+    def start(self) -> None:
+        """There is nothing to start."""
+
+    def get(self) -> BoundExecutable:
+        return self._make()
+
+    def on_better(self, callback: Callable[[], None]) -> None:
+        """There is no better code."""
+
+
+class FrozenLauncher(Launcher):
+    """Calls one kernel of a bundle. `read`: loads the code of a record; `runnable`: code of a variant that runs on this
+    machine, the best first; `fallback`: what calls without code of their own do."""
+
+    def __init__(
+        self, kernel: FrozenKernel, runnable: Callable[[Variant], Sequence[Code]], read: Callable[[Code], LoadedCode],
+        fallback: str,
+    ):  # fmt: skip
+        super().__init__(kernel)
+        self._record, self._runnable, self._read, self._fallback = kernel.record, runnable, read, fallback
+
+    def _compilation(
+        self, values: Sequence[Any], left_open: Mapping[int, Constant], is_deterministic: bool,
+        plan: Plan | None = None, keep_stages: bool = False,
+    ) -> Compilation:  # fmt: skip
+        if keep_stages or plan is not None:
+            raise NotInBundleError(f"{self.kernel.name}: frozen calls compile nothing")
+        arguments = bind(self.kernel, filled(values, left_open))
+        if arguments.device != CPU:
+            raise NotInBundleError(f"{self.kernel.name}: the bundle has code for CPUs, not for {arguments.device}")
+        names = tuple(self.kernel.parameters[number].name for number in left_open)
+        target = CompileTarget(_NO_LIMITS, CPU, f"{CPU}:cores={get_threads()}")
+        request = CompileRequest(
+            self.kernel, arguments, target, (), names, wants_deterministic=is_deterministic
+        )  # fmt: skip
+        if request.is_deterministic and not self._record.deterministic:
+            raise NotInBundleError(f"{self.kernel.name}: the bundle was built for calls that are not deterministic")
+        variant = variant_for(self._record, arguments, names)
+        return cast("Compilation", FrozenCompilation(request, variant))
+
+    def _same_tensors(self, compilation: Compilation, arguments: Arguments) -> Same:
+        variant = cast(FrozenCompilation, compilation).variant
+        allowed = set(variant.in_place)
+        return same_where(
+            self.kernel.name, lambda name, other: (name, other) in allowed, variant.written, arguments.tensors
+        )  # fmt: skip
+
+    def _cpu_provider(self, entry: CallEntry, compilation: Compilation) -> CodeProvider[Runnable]:
+        frozen = cast(FrozenCompilation, compilation)
+        arguments, same = frozen.request.arguments, frozen.request.same
+        runnable = self._runnable(frozen.variant)
+        code = codes_for(self._record, frozen.variant, runnable, arguments, same, self._fallback)[0]
+        provider = FrozenProvider(partial(self._bound, code, arguments))
+        return entry.providers.setdefault(same, cast("CodeProvider[Runnable]", provider))
+
+    def _bound(self, code: Code, arguments: Arguments) -> BoundExecutable:
+        loaded = self._read(code)
+        return bind_native(self.kernel, arguments, loaded, loaded.plan, code.rung)
+
+    def _run_with_less_memory(
+        self, entry: CallEntry, values: Sequence[Any], runnable: Runnable, error: OutOfMemoryError,
+        addresses: Sequence[int], scalars: Sequence[Any],
+    ) -> Runnable:  # fmt: skip
+        """Raise the error: a frozen call has one plan."""
+        raise error

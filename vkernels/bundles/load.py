@@ -1,0 +1,89 @@
+"""Load a bundle for calls: its kernels as functions that compile nothing."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator
+from functools import partial
+
+from vkernels.ir.did_you_mean import did_you_mean
+from vkernels.ir.errors import NotInBundleError, OptionError
+from vkernels.runtime.native_functions import provide_object
+from vkernels.targets.instruction_sets import lacking
+
+from .bundle import Bundle, open_bundle
+from .frozen_kernel import FrozenKernel
+from .frozen_launcher import FrozenLauncher
+from .loaded_code import LoadedCode, load_code
+from .manifest import Code, Variant
+from .match import check_fallback
+from .trust import Trust
+
+
+class FrozenBundle:
+    """The kernels of a bundle by name, as attributes: `net.softmax(x, out)`. `bundle`: the file that they are from.
+
+    Code is read from memory and linked at the first call that needs it.
+    """
+
+    def __init__(self, bundle: Bundle, fallback: str = "error"):
+        check_fallback(fallback)
+        self.bundle = bundle
+        self._loaded: dict[str, LoadedCode] = {}
+        self._kernels = {record.name: FrozenKernel(record) for record in bundle.manifest.kernels}
+        for kernel in self._kernels.values():
+            kernel.use(FrozenLauncher(kernel, _runnable, self._read, fallback))
+        for support in bundle.manifest.support:
+            if support.machine == platform.machine():
+                provide_object(support.key, partial(bundle.read, support.object))
+
+    def __repr__(self) -> str:
+        return f"<bundle {self.bundle.path.name}: {', '.join(self._kernels)}>"
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._kernels]
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of its kernels."""
+        return iter(self._kernels)
+
+    def __getitem__(self, name: str) -> FrozenKernel:
+        """The kernel of a name. Raises `NotInBundleError`."""
+        if name not in self._kernels:
+            hint = did_you_mean(name, [*self._kernels]) if self._kernels else "it has none"
+            raise NotInBundleError(f"{self.bundle.path.name} has no kernel {name!r}; {hint}")
+        return self._kernels[name]
+
+    def __getattr__(self, name: str) -> FrozenKernel:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        try:
+            return self[name]
+        except NotInBundleError as error:
+            raise AttributeError(str(error)) from None
+
+    def _read(self, code: Code) -> LoadedCode:
+        key = f"{code.cpu.object} {code.plan}"
+        return self._loaded.get(key) or self._loaded.setdefault(key, load_code(self.bundle, code))
+
+
+def load(
+    path: str | os.PathLike[str], *, frozen: bool = True, trust: Trust = None, fallback: str = "error"
+) -> FrozenBundle:
+    """Load a bundle. Its kernels are called as those that it was built from, and nothing is planned or compiled.
+
+    `trust`: files of keys whose signatures are trusted (default: those in the user's folder of known keys), or
+    `"unsigned"` for bundles that nobody known has signed. `fallback`: what a call does that the bundle has no code of
+    its own for: `"error"`, or run the bundle's `"plain"` code. Raises `BundleError` for a bundle that is damaged or of
+    another format, `UntrustedError` for one that is not trusted; calls raise `NotInBundleError`.
+    """
+    if not frozen:
+        raise OptionError("vk.load: frozen=False is not supported: a bundle runs the code that it has")
+    return FrozenBundle(open_bundle(path, trust), fallback)
+
+
+def _runnable(variant: Variant) -> list[Code]:
+    """The code of a variant that this machine can run, that with the most features first."""
+    found = [code for code in variant.codes if not lacking(code.machine, code.features)]
+    return sorted(found, key=lambda code: -len(code.features))

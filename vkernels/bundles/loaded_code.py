@@ -1,0 +1,51 @@
+"""Load a bundle's code for this machine's CPU: the functions of its object files, in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from vkernels.ir.errors import BundleError
+from vkernels.ir.plan import Plan
+from vkernels.ir.plan_json import plan_from_json
+from vkernels.runtime.objects import LoadedObject, load_object
+
+from .bundle import Bundle
+from .manifest import Code
+
+
+@dataclass(frozen=True)
+class LoadedCode:
+    """Native functions of a kernel, as the runtime binds them (`NativeCode`), and the plan that they were made by."""
+
+    prepare: int
+    launches: tuple[int, ...]
+    sizes: tuple[str, ...]
+    buffers: int
+    workspace: int
+    plan: Plan
+    _object: LoadedObject = field(repr=False)
+
+
+def load_code(bundle: Bundle, code: Code) -> LoadedCode:
+    """Load the code of a record. Raises `BundleError` where its functions are not what the manifest states."""
+    where = f"{bundle.path.name}: {code.cpu.object}"
+    loaded = load_object(bundle.read(code.cpu.object), where)
+    names = code.cpu.prepare, *code.cpu.launches
+    if missing := [name for name in names if name not in loaded.addresses]:
+        raise BundleError(f"{where}: there is no function {missing[0]}")
+    prepare, *launches = (loaded[name] for name in names)
+    cpu = code.cpu
+    return LoadedCode(prepare, (*launches,), cpu.sizes, cpu.buffers, cpu.workspace, read_plan(bundle, code), loaded)
+
+
+def read_plan(bundle: Bundle, code: Code) -> Plan:
+    """The plan of a record. Raises `FileError` for a file that is no plan."""
+    where = f"{bundle.path.name}: {code.plan}"
+    try:
+        found: Any = msgspec.json.decode(bundle.read(code.plan))
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise BundleError(f"{where}: not JSON: {error}") from None
+    return plan_from_json(found, where)

@@ -1,0 +1,64 @@
+"""Show a bundle as text and JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from vkernels.bundles.bundle import Bundle
+from vkernels.bundles.compare import variant_key
+from vkernels.bundles.frozen_kernel import described
+from vkernels.bundles.manifest import Code
+from vkernels.targets.instruction_sets import lacking
+
+from ..results import table_of
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def as_json(bundle: Bundle) -> dict[str, Any]:
+    """The manifest, and the ids of the keys that signed it."""
+    signatures = [{"algorithm": each.algorithm, "key": each.key} for each in bundle.signatures]
+    return {"manifest": msgspec.to_builtins(bundle.manifest), "signatures": signatures}
+
+
+def show_bundle(console: Console, bundle: Bundle) -> None:
+    """Print where a bundle comes from, and its code by kernel."""
+    manifest = bundle.manifest
+    made = manifest.provenance
+    compilers = ", ".join(f"{name} {version}" for name, version in made.versions.items())
+    console.print(f"{bundle.path.name}: built {made.time} by vkernels {made.vkernels} ({compilers})", soft_wrap=True)
+    if made.command:
+        console.print(f"  {made.command}", soft_wrap=True)
+    for signature in bundle.signatures:
+        console.print(f"  signed by {signature.algorithm} key {signature.key}; `vk bundle verify` checks it")
+    if not bundle.signatures:
+        console.print("  not signed")
+    sizes = {entry.name: entry for entry in manifest.files}
+    for kernel in manifest.kernels:
+        for variant in kernel.variants:
+            console.print("")
+            title = f"{kernel.name}: {variant_key(variant)}"
+            table = table_of("sizes", "target", "rung", "bytes", "here", right=("bytes",), title=title)
+            for code in variant.codes:
+                stored = sizes[code.cpu.object].size
+                table.add_row(_sizes(code), code.target, code.rung, f"{stored:,}", _here(code))
+            console.print(table)
+
+
+def _sizes(code: Code) -> str:
+    same = "".join(f", {one} is {other}" for one, other in code.same)
+    bounds = ", ".join(f"{name} ≤ {most:,}" for name, most in code.assumes.most.items())
+    match code.role:
+        case "shape":
+            return described(code.shape) + same
+        case "class":
+            return f"others{f', {bounds}' if bounds else ''}"
+    return "any, any strides"
+
+
+def _here(code: Code) -> str:
+    missing = lacking(code.machine, code.features)
+    return f"no: {', '.join(missing[:3])}{', …' if len(missing) > 3 else ''}" if missing else "yes"

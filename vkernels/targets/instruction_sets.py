@@ -1,0 +1,150 @@
+"""Sets of CPU instructions to compile for by name, and which of them this machine has, asked without a compiler.
+
+Levels of x86-64 are those of the x86-64 psABI (v2: SSE4.2; v3: AVX2, FMA; v4: AVX-512); names of features are LLVM's.
+"""
+
+from __future__ import annotations
+
+import functools
+import platform
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from vkernels.ir.did_you_mean import did_you_mean
+from vkernels.ir.errors import OptionError
+
+from .host_cpu import ask_for_matrices
+from .processor import CPU_INFO
+
+X86_64, AARCH64 = "x86_64", "aarch64"
+
+_V2 = ("cx16", "popcnt", "sahf", "sse3", "ssse3", "sse4.1", "sse4.2")
+_V3 = (*_V2, "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
+_V4 = (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
+
+
+@dataclass(frozen=True)
+class Level:
+    """A base of instructions. `processor`: LLVM's name of a CPU with just these; `features`: that it needs."""
+
+    machine: str
+    processor: str
+    features: tuple[str, ...]
+
+
+LEVELS: Mapping[str, Level] = {
+    "x86-64-v2": Level(X86_64, "x86-64-v2", _V2),
+    "x86-64-v3": Level(X86_64, "x86-64-v3", _V3),
+    "x86-64-v4": Level(X86_64, "x86-64-v4", _V4),
+    "aarch64": Level(AARCH64, "generic", ("neon",)),
+}
+
+ADDITIONS: Mapping[str, tuple[str, ...]] = {
+    X86_64: (
+        "avxvnni", "avxvnniint8", "avx512vnni", "avx512bf16", "avx512vbmi", "avx512vbmi2", "avx512fp16", "gfni",
+        "amx-tile", "amx-bf16", "amx-int8", "amx-fp16",
+    ),
+    AARCH64: ("dotprod", "i8mm", "bf16", "fullfp16", "lse"),
+}  # fmt: skip
+"""Features that can be added to a level."""
+
+_FLAGS: Mapping[str, str] = {
+    "sse3": "pni", "sse4.1": "sse4_1", "sse4.2": "sse4_2", "lzcnt": "abm", "bmi": "bmi1", "sahf": "lahf_lm",
+    "prfchw": "3dnowprefetch", "crc32": "sse4_2",
+    "avxvnni": "avx_vnni", "avx512vnni": "avx512_vnni", "avx512bf16": "avx512_bf16",
+    "avx512vbmi2": "avx512_vbmi2", "avx512bitalg": "avx512_bitalg", "avx512vpopcntdq": "avx512_vpopcntdq",
+    "avx512fp16": "avx512_fp16", "avx512vp2intersect": "avx512_vp2intersect", "avxvnniint8": "avx_vnni_int8",
+    "avxvnniint16": "avx_vnni_int16", "avxneconvert": "avx_ne_convert", "avxifma": "avx_ifma", "amx-tile": "amx_tile",
+    "amx-bf16": "amx_bf16", "amx-int8": "amx_int8", "amx-fp16": "amx_fp16",
+    "neon": "asimd", "fp-armv8": "fp", "dotprod": "asimddp", "fullfp16": "asimdhp", "lse": "atomics", "crc": "crc32",
+    "rdm": "asimdrdm", "rcpc": "lrcpc", "fp16fml": "asimdfhm", "jsconv": "jscvt", "complxnum": "fcma",
+}  # fmt: skip
+"""Linux's flags of features whose names differ from LLVM's."""
+
+UNUSED = frozenset({
+    "64bit", "adx", "aes", "fxsr", "mmx", "pclmul", "sha", "vaes", "vpclmulqdq",
+    "clflushopt", "cldemote", "clwb", "clzero", "cmpccxadd", "enqcmd", "evex512", "fsgsbase", "fsrm", "hreset",
+    "invpcid", "kl", "lwp", "movdir64b", "movdiri", "mwaitx", "pconfig", "pku", "prefetchi", "ptwrite", "raoint",
+    "rdpid", "rdpru", "rdrnd", "rdseed", "rtm", "serialize", "sgx", "shstk", "tsxldtrk", "uintr", "usermsr", "waitpkg",
+    "wbnoinvd", "widekl", "xsave", "xsavec", "xsaveopt", "xsaves",
+})  # fmt: skip
+"""Features that LLVM's code generator uses for no code of ours: they are for systems, or asked for by name."""
+
+
+@dataclass(frozen=True)
+class InstructionSet:
+    """Instructions to compile for. `name`: of `cpu:NAME`; `features`: all that a machine needs, sorted; `added`: those
+    beyond the level of `processor`, LLVM's name."""
+
+    name: str
+    machine: str
+    processor: str
+    features: tuple[str, ...]
+    added: tuple[str, ...] = ()
+
+    @property
+    def llvm_features(self) -> str:
+        """The added features, as LLVM takes them."""
+        return ",".join(f"+{name}" for name in self.added)
+
+
+def instruction_set(name: str) -> InstructionSet:
+    """The instruction set of a name: a level, and features behind `+`: `x86-64-v4+avx512vnni`.
+
+    Raises `OptionError` for a level or feature that does not exist.
+    """
+    level_name, *added = name.split("+")
+    level = LEVELS.get(level_name)
+    if level is None:
+        raise OptionError(f"there is no instruction set {level_name!r}; {did_you_mean(level_name, [*LEVELS])}")
+    known = ADDITIONS[level.machine]
+    for feature in added:
+        if feature not in known:
+            raise OptionError(f"cpu:{name}: there is no feature {feature!r}; {did_you_mean(feature, known)}")
+    features = tuple(sorted({*level.features, *added}))
+    return InstructionSet(name, level.machine, level.processor, features, tuple(added))
+
+
+def host_needs(features: Mapping[str, bool]) -> tuple[str, ...]:
+    """The features that code for a whole processor needs of other machines, from LLVM's list of what it has."""
+    return tuple(sorted(name for name, has in features.items() if has and name not in UNUSED))
+
+
+def lacking(machine: str, features: Iterable[str]) -> tuple[str, ...]:
+    """What this machine lacks to run code: its `machine` if that differs, or features, by LLVM's names.
+
+    The registers of AMX are asked for where they are needed.
+    """
+    if machine != platform.machine():
+        return (machine,)
+    flags = _flags_of_this_machine()
+    missing = tuple(
+        name for name in features if _FLAGS.get(name, name.replace("-", "_").replace(".", "_")) not in flags
+    )
+    if not missing and any(name.startswith("amx-") for name in features) and not ask_for_matrices():
+        return ("amx-tile",)
+    return missing
+
+
+def _flag(feature: str) -> str:
+    """Linux's flag of a feature."""
+    return _FLAGS.get(feature, feature.replace("-", "_").replace(".", "_"))
+
+
+@functools.cache
+def _flags_of_this_machine() -> frozenset[str]:
+    return read_flags(CPU_INFO)
+
+
+def read_flags(file: Path) -> frozenset[str]:
+    """The flags of the first processor that `/proc/cpuinfo` describes; none where it cannot be read."""
+    try:
+        text = file.read_text(errors="replace")
+    except OSError:
+        return frozenset()
+    for line in text.splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() in ("flags", "Features"):
+            return frozenset(value.split())
+    return frozenset()
