@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from vkernels.bundles.build import BuildOptions, BuildRequest, bundled
+from vkernels.bundles.build import bundled
+from vkernels.bundles.build_request import BuildOptions, BuildRequest
 from vkernels.bundles.bundle import write_bundle
 from vkernels.bundles.signing import read_key
 from vkernels.compiler.default_session import default_session

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from vkernels.compiler.protocols import KernelLike, Signature
+from vkernels.compiler.protocols import KernelLike
 from vkernels.compiler.session import CompilerSession
 from vkernels.ir.errors import ArgumentError, Error, OptionError
 from vkernels.ir.plan_json import plan_to_json
@@ -26,35 +26,10 @@ from vkernels.runtime.pool_wait_ir import FUTEX
 
 from . import manifest as records
 from .build_cpu import CpuPiece, CpuTarget, cpu_pieces, cpu_target
+from .build_request import BuildOptions, BuildRequest
 from .bundle import content_name
 
 _COMPILERS = ("llvmlite", "triton", "xdsl", "numpy")
-
-
-@dataclass(frozen=True)
-class BuildRequest:
-    """A kernel to compile. `shapes`: sizes by name, of one or several calls; `strides`: of tensors that are not row
-    after row, for each shape; `left_open`: constants that calls do not give; `reference`: MODULE:NAME."""
-
-    kernel: KernelLike
-    signature: Signature
-    shapes: tuple[Mapping[str, int], ...]
-    strides: tuple[Mapping[str, Sequence[int]], ...] = ()
-    left_open: tuple[str, ...] = ()
-    reference: str = ""
-
-
-@dataclass(frozen=True)
-class BuildOptions:
-    """What a bundle holds. `targets`: `cpu`, this machine's, or `cpu:INSTRUCTIONS`; `in_place`: also calls in which a
-    tensor that is written is another one; `plain`: also code for sizes that are not named; `deterministic`: calls are
-    set to be. `command`: that built it, for its readers."""
-
-    targets: tuple[str, ...] = ("cpu",)
-    in_place: bool = False
-    plain: bool = True
-    deterministic: bool = False
-    command: str = ""
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from vkernels.compiler.arguments import CPU, Arguments, Same, example_arguments
 from vkernels.compiler.compilation import Compilation
@@ -24,10 +24,8 @@ from vkernels.runtime.present_target import present_target
 from vkernels.targets.host_cpu import dot_units, vector_registers
 from vkernels.targets.instruction_sets import InstructionSet, host_needs, instruction_set
 
+from .build_request import BuildOptions, BuildRequest
 from .manifest import Assumptions, CpuCode, Pair
-
-if TYPE_CHECKING:
-    from .build import BuildOptions, BuildRequest
 
 MAX_WORKSPACE = 1 << 26
 """Bytes a thread that code for other sizes may need: more is laid out for sizes that hardly come."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from vkernels.ir.limits import Limits
     from vkernels.ir.plan import Plan
-
-    from .frozen_launcher import FrozenLauncher
 
 
 @dataclass(frozen=True)
@@ -61,9 +59,9 @@ class FrozenKernel:
     def __init__(self, record: Kernel):
         self.record, self.name, self.deterministic = record, record.name, record.deterministic
         self.parameters = tuple(map(FrozenParameter.of, record.parameters))
-        self._launcher: FrozenLauncher | None = None
+        self._launcher: Callable[..., None] | None = None
 
-    def use(self, launcher: FrozenLauncher) -> None:
+    def use(self, launcher: Callable[..., None]) -> None:
         """Let calls go through this launcher."""
         self._launcher = launcher
 

@@ -54,7 +54,8 @@ def build(
     deterministic: Deterministic = False,
 ) -> None:
     """Compile kernels for sizes and targets into one file, which programs load and run without a compiler."""
-    from vkernels.bundles.build import BuildOptions, bundled
+    from vkernels.bundles.build import bundled
+    from vkernels.bundles.build_request import BuildOptions
     from vkernels.bundles.bundle import write_bundle
     from vkernels.bundles.signing import read_key
     from vkernels.compiler.default_session import default_session
@@ -65,7 +66,8 @@ def build(
 
     check_writable(output)
     keys = [read_key(path) for path in sign or []]
-    wanted = [parse_specialisation(dtype, shape, constants, layout) for shape in shapes or [None]]
+    each_shape: list[str | None] = [*shapes] if shapes else [None]
+    wanted = [parse_specialisation(dtype, shape, constants, layout) for shape in each_shape]
     tasks = [task for request in wanted for task in resolve_tasks(kernels, request, CATALOGUE)]
     requests = bundle_requests(tasks, wanted[0].layouts)
     names = tuple(name.strip() for name in targets.split(",") if name.strip())

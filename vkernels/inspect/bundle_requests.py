@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from vkernels.bundles.build import BuildRequest
+from vkernels.bundles.build_request import BuildRequest
 from vkernels.compiler.arguments import EXAMPLE_SCALARS, strides_in_order
 from vkernels.compiler.protocols import Signature
 from vkernels.ir.errors import OptionError
