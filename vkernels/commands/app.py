@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from . import build, bundle, check, db, doctor, explain, memory, report, run_spdnn, targets, tune
+from . import build, bundle, check, coordinate, db, doctor, explain, memory, report, run_spdnn, targets, tune
 from .bench import spdnn as bench_spdnn
 
 app = typer.Typer(
@@ -26,6 +26,7 @@ bench.command("spdnn")(bench_spdnn.bench_spdnn)
 app.command("build")(build.build)
 app.add_typer(bundle.app, name="bundle")
 app.command("check")(check.check)
+app.add_typer(coordinate.app, name="coordinate")
 app.add_typer(db.app, name="db")
 app.command("doctor")(doctor.doctor)
 app.command("explain")(explain.explain)

@@ -20,6 +20,7 @@ from .board import Board, PriorityStats
 if TYPE_CHECKING:
     from ..pool import Pool
     from ..python_pool import PythonPool
+    from .shared_board import SharedBoard
 
 LEVELS = {"low": LOW, "normal": NORMAL, "high": HIGH}
 Level = Literal["low", "normal", "high"]
@@ -78,6 +79,11 @@ def priority_stats() -> dict[str, PriorityStats]:
     """Counters of calls by priority, the highest first; empty before the process used one."""
     board = _board
     return {} if board is None else {level: board.stats(LEVELS[level]) for level in reversed(LEVELS)}
+
+
+def joined_board() -> SharedBoard | None:
+    """The board of all processes, if this one is on it."""
+    return None if _board is None else _board.shared
 
 
 def _set(level: str) -> None:

@@ -1,0 +1,88 @@
+"""`vk coordinate status` shows the living processes that take part, and what their calls did."""
+
+import json
+import os
+import sys
+import time
+
+import pytest
+
+from vkernels.runtime.coordinator import shared_board
+from vkernels.runtime.pool import is_native
+from vkernels.runtime.pool_board_ir import LOW
+from vkernels.runtime.pool_shared_ir import AT_WORK, COUNTERS_OF_PROCESS, PAUSED_THREADS
+
+pytestmark = pytest.mark.skipif(not is_native(), reason="no native pool here")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(shared_board, "FOLDERS", (str(tmp_path),))
+    monkeypatch.setattr(sys.modules["vkernels.runtime.coordinator.priority"], "_board", None)
+    return tmp_path
+
+
+@pytest.fixture
+def peer():
+    """A process with one thread at work on a call of low priority, which paused, after two such calls of 3 s in all."""
+    reading, writing = os.pipe()
+    ended, ending = os.pipe()
+    process = os.fork()
+    if process == 0:
+        os.close(ending)
+        board = shared_board.joined_board()
+        start = board._start(board._own)
+        board._words[start + AT_WORK] += 1 << 32
+        board._words[start + PAUSED_THREADS] += 1
+        counters = start + COUNTERS_OF_PROCESS + 8 * LOW
+        board._words[counters : counters + 5] = [2, 3_000_000_000, 1, 7, 500_000_000]
+        os.write(writing, b"1")
+        os.read(ended, 1)
+        os._exit(0)
+    os.read(reading, 1)
+    yield process
+    os.close(ending)
+    os.waitpid(process, 0)
+    for each in (reading, writing, ended):
+        os.close(each)
+
+
+def test_nobody_is_there_at_first(run_vk, folder):
+    code, output, _ = run_vk("coordinate", "status")
+    assert (code, output) == (0, "no process of this user uses vk.priority\n")
+    assert list(folder.iterdir()) == []
+
+
+def test_status_of_a_process(run_vk, folder, peer):
+    file = folder / "status.json"
+    code, output, _ = run_vk("coordinate", "status", "--json", file)
+    assert code == 0
+    assert str(peer) in output
+    written = json.loads(file.read_text())
+    assert written["command"] == "coordinate status"
+    (found,) = written["processes"]
+    assert (found["process"], found["cores"]) == (peer, sorted(os.sched_getaffinity(0)))
+    assert [level["priority"] for level in found["levels"]] == ["high", "normal", "low"]
+    low = found["levels"][2]
+    share = low.pop("of_the_time")
+    assert low == {
+        "priority": "low", "at_work": 1, "paused": 1, "calls": 2, "seconds": 3.0, "handed_over": 1, "pauses": 7,
+        "paused_seconds": 0.5,
+    }  # fmt: skip
+    assert share == pytest.approx(3.0 / found["elapsed"])
+    assert found["levels"][0]["calls"] == 0
+
+
+def test_the_live_view_shows_what_is_new_and_ends_when_interrupted(run_vk, peer, monkeypatch):
+    turns = []
+
+    def sleep(seconds):
+        turns.append(seconds)
+        if len(turns) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    code, output, _ = run_vk("coordinate", "status", "--live", "--every", "0.5")
+    assert code == 0
+    assert turns == [0.5] * 3
+    assert "0.0 %" in output  # no call ended since the view before
