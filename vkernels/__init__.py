@@ -3,6 +3,7 @@
 `import vkernels as vk` gives what kernels are written with; `vkernels.library` has kernels ready to call.
 """
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from vkernels.compiler.default_session import default_session as _default_session
@@ -59,13 +60,17 @@ if TYPE_CHECKING:
     from vkernels.torch.custom_ops import torch_op
 
     from .autotune.database.launches import use_database
+    from .autotune.python_interface import tune
+    from .autotune.trials import Trial
+    from .autotune.tuned import Tuned, Tunings
 
 __all__ = [
     "ArgumentError", "Axis", "AxisError", "Budget", "BudgetError", "BundleError", "CheckError", "Constant", "DType",
     "Error", "FileError", "Function", "Home", "IRError", "Kernel", "KernelWarning", "LaunchEvent", "Limits",
     "NotInBundleError", "OptionError", "OutOfMemoryError", "Parameter", "Pin", "Plan", "PlanError", "RaceError",
     "ResourceError", "Scalar", "Scratch", "SetupError", "SlowPlanWarning", "SourceError", "Tensor", "Tile",
-    "TypeMismatchError", "UnknownNameError", "UnsupportedError", "UntrustedError",
+    "Trial", "Tuned", "Tuning", "Tunings", "TypeMismatchError", "UnknownNameError", "UnsupportedError",
+    "UntrustedError",
     "abs", "all", "any", "argmax", "argmin", "atomic_add", "atomic_max", "atomic_min", "bfloat16", "bits", "bool",
     "bool_", "broadcast", "cast", "ceil", "clamp", "cos", "cumulative_max", "cumulative_min", "cumulative_product",
     "cumulative_sum", "device_assert", "dot", "erf", "exp", "exp2", "expm1", "float8_e4m3fn", "float8_e5m2",
@@ -74,7 +79,7 @@ __all__ = [
     "log1p", "log2", "max", "maximum", "mean", "min", "minimum", "on_launch", "patient", "phase", "pow", "print",
     "priority", "product", "promote", "random", "random_bits", "range", "relu", "reshape", "round", "rsqrt",
     "scratch", "set_deterministic", "set_threads", "sigmoid", "silu", "sin", "size", "sqrt", "stats", "store", "sum",
-    "tanh", "tile", "torch_op", "transpose", "trunc", "tunable", "uint8", "uint16", "uint32", "uint64",
+    "tanh", "tile", "torch_op", "transpose", "trunc", "tunable", "tune", "uint8", "uint16", "uint32", "uint64",
     "use_database", "where", "whole", "zeros", "zeros_like",
 ]  # fmt: skip
 
@@ -93,25 +98,40 @@ class _TuningDatabase:
         return versions_for(query)
 
 
+def _tune_first_use(kernel: Any, inputs: Mapping[str, Any]) -> None:
+    """Tunes a kernel that is declared so; the tuner is imported when the first such kernel is called."""
+    from .autotune.first_use import tune_first_use
+
+    tune_first_use(kernel, inputs)
+
+
 _default_session().use_provider(_TuningDatabase())
+_default_session().tune_first_use = _tune_first_use
 
 
 def __dir__() -> list[str]:
     return sorted([*__all__, "__version__", *(name for name in globals() if name.startswith("__"))])
 
 
+_LATE = {
+    "torch_op": "vkernels.torch.custom_ops",
+    "use_database": "vkernels.autotune.database.launches",
+    "tune": "vkernels.autotune.python_interface",
+    "Trial": "vkernels.autotune.trials",
+    "Tuned": "vkernels.autotune.tuned",
+    "Tunings": "vkernels.autotune.tuned",
+}
+"""Names that are imported when they are asked for, since torch or the tuner comes with them."""
+
+
 def __getattr__(name: str) -> Any:
-    """`torch_op`, which alone imports torch, `use_database`, and `__version__`, which reads the installation."""
+    """What is imported late, and `__version__`, which reads the installation."""
     if name == "__version__":
         from importlib.metadata import version
 
         return version("vkernels")
-    if name == "torch_op":
-        from vkernels.torch.custom_ops import torch_op
+    if name in _LATE:
+        from importlib import import_module
 
-        return torch_op
-    if name == "use_database":
-        from .autotune.database.launches import use_database
-
-        return use_database
+        return getattr(import_module(_LATE[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

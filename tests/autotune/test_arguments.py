@@ -7,9 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import vkernels as vk
 from vkernels.autotune.arguments import built, make_arguments, outputs, scalars
+from vkernels.autotune.input_file import read_inputs, write_inputs
 from vkernels.inspect.specialisation import SpecialisationRequest
 from vkernels.inspect.task import Task, kernel_of, strides_of, task_from_json
 from vkernels.library.catalogue import CATALOGUE
@@ -195,3 +197,16 @@ def test_scalars_and_ir_need_no_arrays():
     (task,) = library_tasks(["count_in_parts"], SpecialisationRequest(shape={"E": 10**15}))
     assert scalars(task)["length"] == -(-(10**15) // 256)
     assert built(task).name == "vk.kernel"
+
+
+def test_own_inputs_go_through_a_file_unchanged(tmp_path):
+    (task,) = library_tasks(["softmax_rows"], SpecialisationRequest("bfloat16", shape={"M": 3, "N": 5}))
+    name = kernel_of(task).parameters[0].name
+    values = torch.randn(3, 5).bfloat16()
+    write_inputs(tmp_path / "in.npz", {name: values, "file": np.arange(3), "factor": 0.5, "flag": True})
+    read = read_inputs(tmp_path / "in.npz")
+    assert (read["factor"], read["flag"], list(read["file"])) == (0.5, True, [0, 1, 2])
+    assert torch.equal(make_arguments(task, own={name: read[name]})[name], values)
+    (tmp_path / "in.npz").write_bytes(b"PK")
+    with pytest.raises(vk.FileError, match="cannot be read"):
+        read_inputs(tmp_path / "in.npz")

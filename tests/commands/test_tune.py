@@ -19,9 +19,10 @@ from tests.autotune.fake_bench import FakeBench
 from tests.autotune.fake_benches import maker
 from vkernels.autotune import tune as tuning
 from vkernels.autotune.database import Database
+from vkernels.autotune.drive import stop_from
 from vkernels.autotune.measure import FailureReason
 from vkernels.commands.tune import run as running
-from vkernels.commands.tune.run import slice_names, stop_from
+from vkernels.commands.tune.run import slice_names
 from vkernels.ir.errors import OptionError, SetupError
 
 SMALL = ["--shapes", "M=100,N=64", "--slice", "cores=1"]
@@ -279,7 +280,7 @@ def test_budgets_are_times_or_numbers_of_plans(text, seconds, evaluations):
 @pytest.mark.parametrize("text", ["", "s", "-1s", "1d", "1e3", "0s", "10,0", "١s"])
 def test_odd_budgets_are_refused(text):
     with pytest.raises(OptionError, match="--budget"):
-        stop_from(text)
+        stop_from(text, "--budget")
 
 
 def test_slices_are_named_by_their_device():

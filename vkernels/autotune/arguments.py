@@ -28,16 +28,20 @@ COLUMNS = 4096
 TORCH_ONLY = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
 
 
-def make_arguments(task: Task, seed: int = 0) -> dict[str, Array | bool | int | float]:
+def make_arguments(
+    task: Task, seed: int = 0, own: Mapping[str, Any] | None = None
+) -> dict[str, Array | bool | int | float]:
     """Tensors and scalars by name, in the order of the parameters; constants are the task's. The same for a seed.
 
-    Tensors that the kernel only writes are full of NaN, or of -1. Raises `ArgumentError` for integer tensors of a
-    user's kernel without `@kernel.inputs`, and for wrong results of that function.
+    `own`: a user's values, which replace those that would be made. Tensors that the kernel only writes are full of NaN,
+    or of -1. Raises `ArgumentError` for integer tensors of a user's kernel without `@kernel.inputs`, and for wrong
+    results of that function.
     """
     kernel, random = kernel_of(task), np.random.default_rng(seed)
     constants = {p.name: p.default for p in kernel.parameters if p.kind == "constant"} | dict(task.constants)
-    given = {**kernel.samples.arrays(task.shape, constants, random), **_author_inputs(task, random)}
-    numbers = scalars(task, given)
+    authors = {**kernel.samples.arrays(task.shape, constants, random), **_author_inputs(task, random)}
+    given = {**authors, **(own or {})}
+    numbers = {**scalars(task, authors), **{name: n for name, n in (own or {}).items() if not is_array(n)}}
     unread = _only_written(kernel_in(kernel.build(signature_of(task, numbers))))
     made: dict[str, Array | bool | int | float] = {}
     for parameter in kernel.parameters:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from statistics import median
 from time import monotonic
+
+from vkernels.ir.errors import OptionError
 
 from .measure import Effort
 from .rerank import CONTENDERS, MAX_ROUNDS, ROUNDS
@@ -28,6 +31,11 @@ MAX_TIMEOUT, MIN_TIMEOUT, SLOWEST_TIMES = 60.0, 4.0, 10.0
 plans that take long to compile."""
 
 
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+_TIME = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)([smh])")
+_COUNT = re.compile(r"[0-9]{1,9}")
+
+
 @dataclass(frozen=True)
 class Stop:
     """The limits of a search; the first one that is reached ends it.
@@ -41,6 +49,26 @@ class Stop:
     seconds: float | None = None
     patience: int | None = None
     worthwhile: float = 0.0
+
+
+def stop_from(budget: str | float, option: str = "budget") -> Stop:
+    """A budget as limits of a search: seconds as a number; a time (`60s`, `2m`, `1h`), a number of plans (`200`), or
+    both with a comma as text. Raises `OptionError` that names the `option`."""
+    if not isinstance(budget, str):
+        if isinstance(budget, bool) or not isinstance(budget, int | float) or not 0 < budget < float("inf"):
+            raise OptionError(f"{option}: expected seconds, as 60.0, or a text as 60s, 200 or 2m,200; got {budget!r}")
+        return Stop(seconds=float(budget))
+    found: dict[str, float] = {}
+    for part in budget.split(","):
+        time, count = _TIME.fullmatch(part.strip()), _COUNT.fullmatch(part.strip())
+        if time:
+            found["seconds"] = float(time[1]) * _SECONDS[time[2]]
+        elif count:
+            found["evaluations"] = int(count[0])
+        if not (time or count) or not all(found.values()):
+            raise OptionError(f"{option}: expected a time as 60s, 2m or 1h, or a number of plans as 200, got {part!r}")
+    seconds, evaluations = found.get("seconds"), found.get("evaluations")
+    return Stop(evaluations=None if evaluations is None else int(evaluations), seconds=seconds)
 
 
 def drive(

@@ -105,6 +105,7 @@ class PlanSpace:
 
     `seeds`: points to begin with, first the plan that runs without tuning. `sizes`: numbers of plans before and after
     pruning. `shared`: decisions that are equal in all plans, and no parameters. `given`: plans to take unchanged.
+    `default_may_win`: false if constraints exclude the default plan, which is then only a reference.
     """
 
     task: Task
@@ -115,6 +116,7 @@ class PlanSpace:
     versions: tuple[KernelVariant, ...]
     shared: Mapping[str, Value]
     given: Mapping[Point, Plan]
+    default_may_win: bool = True
 
     @property
     def default(self) -> Point:
@@ -125,12 +127,12 @@ class PlanSpace:
         """The plan of a point."""
         if point in self.given:
             return self.given[point]
-        version = self._version(point)
+        version = self.variant(point)
         return with_pin(version.decisions.plan(self._values(point)), version.choices.pin)
 
     def constants(self, point: Point) -> dict[str, Constant]:
         """The values of the tunable constants."""
-        return dict(self._version(point).constants)
+        return dict(self.variant(point).constants)
 
     def seconds(self, point: Point) -> float:
         """Modelled seconds."""
@@ -155,7 +157,8 @@ class PlanSpace:
     def _values(self, point: Point) -> dict[str, Value]:
         return {**self.shared, **self.space.named(point)}
 
-    def _version(self, point: Point) -> KernelVariant:
+    def variant(self, point: Point) -> KernelVariant:
+        """The kernel with the tunable constants of a point."""
         values = self._values(point)
         return next(v for v in self.versions if all(values.get(n) == value for n, value in v.parameters.items()))
 

@@ -75,14 +75,15 @@ def tune(
     on_progress: Listener = lambda progress: None,
     space: PlanSpace | None = None,
     caches: str = PROGRAM,
+    history: History | None = None,
 ) -> TuningResult:
     """Tune a task on a slice of a present device.
 
     `stop.seconds` limits the whole run; the other limits apply to the search. `bench`: by default a new one for the
     task and slice. `database`: plans tried before are not tried again, and each new trial is stored at once. `space`:
     of the task on the slice, if it is known already. `caches`: the settings in which plans are judged, one of `CACHES`;
-    with `program` the best plan is slower than the default in none. An interrupt (`KeyboardInterrupt`) ends the search,
-    and the results so far are returned.
+    with `program` the best plan is slower than the default in none. `history`: keeps the trials; by default they are
+    kept in the database. An interrupt (`KeyboardInterrupt`) ends the search, and the results so far are returned.
 
     Raises what is wrong with the task, `OptionError` for an unknown slice, search or `caches`, and `SetupError` if the
     device is absent.
@@ -94,8 +95,9 @@ def tune(
     on_progress(Progress(task, slice, "reading", seconds_left=stop.seconds))
     with _bench(bench, task, slice, stop) as measuring:
         most = enough_points(stop) if database is None else MAX_POINTS  # earlier trials may be anywhere
-        space = _read_space(task, slice, measuring, most) if space is None else space
-        history = History(database, task, space.limits, slice_target(slice), slice, caches)
+        space = read_space(task, slice, measuring, most) if space is None else space
+        if history is None:
+            history = History(database, task, space.limits, slice_target(slice), slice, caches)
         run = TuningRun(space, history, measuring, slice, stop, search, seed, on_progress, began, caches=caches)
         return run.result(*run.tuned())
 
@@ -104,7 +106,8 @@ def _bench(bench: Measures | None, task: Task, slice: str, stop: Stop) -> Abstra
     return Bench(task, slice, BenchOptions(effort=effort_of(stop))) if bench is None else nullcontext(bench)
 
 
-def _read_space(task: Task, slice: str, bench: Measures, most: int) -> PlanSpace:
+def read_space(task: Task, slice: str, bench: Measures, most: int) -> PlanSpace:
+    """The space of a task on a slice, read while the bench starts. Raises as `plan_space.read` and starting do."""
     if not isinstance(bench, Bench):
         return read(task, slice_limits(slice), most)
     with ThreadPool(1) as pool:
@@ -170,10 +173,7 @@ class TuningRun:
         successes = tuple(self._successes)
         among = finalists or successes
         default = next((each for each in among if each.point == self.space.default), None)
-        may_win = [each for each in among if not each.loses_in] or among
-        best = min(may_win, key=lambda each: each.seconds, default=None)
-        if best is not None and default is not None and not is_surely_faster(best.measured, default.measured):
-            best = default
+        best = self._winner(among, default)
         if finalists and best is not None and self.origin == MEASURED:
             for each in finalists:
                 final = each is best or each.point in self._final_before
@@ -189,6 +189,17 @@ class TuningRun:
             {name: len(values) for name, values in zip(self.space.space.names, self.space.space.values, strict=True)},
             caches=self.caches,
         )  # fmt: skip
+
+    def _winner(self, among: Sequence[Success], default: Success | None) -> Success | None:
+        """The best plan: the default unless another one is surely faster, if constraints allow the default."""
+        allowed = among
+        if not self.space.default_may_win:
+            allowed = [each for each in among if each.point != self.space.default]
+        may_win = [each for each in allowed if not each.loses_in] or allowed
+        best = min(may_win, key=lambda each: each.seconds, default=None)
+        if not self.space.default_may_win or best is None or default is None:
+            return best
+        return best if is_surely_faster(best.measured, default.measured) else default
 
     # The search
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from functools import cached_property
@@ -40,6 +40,10 @@ EXACT_SHAPES = 3
 """Shapes of a kernel's calls that get code for their sizes, before others get code for classes of sizes."""
 
 
+TuneFirstUse = Callable[["KernelLike", Mapping[str, Any]], object]
+"""Tunes a kernel for arguments by name. Does not raise, but for an interrupt."""
+
+
 class SessionUser(Protocol):
     """Holds what depends on the tuned plans of a session."""
 
@@ -55,7 +59,8 @@ class CompilerSession:
     plans. `patience`: seconds that a first call waits for the best plan. `exact_shapes`: how many shapes of a kernel's
     calls get code for their sizes alone, before others get code for classes of sizes. `calibrates`: whether the CPU's
     rates are measured in the background, once for the user of `disk` and this machine. `judge`: how many plans for a
-    GPU are compiled to choose one by its binaries; 1 takes the model's choice.
+    GPU are compiled to choose one by its binaries; 1 takes the model's choice. `tune_first_use`: tunes kernels that are
+    declared so, before their first call.
     """
 
     def __init__(
@@ -68,6 +73,7 @@ class CompilerSession:
         self.users: WeakSet[SessionUser] = WeakSet()
         self.log_once = LogOnce()
         self.tuned_plans = TunedPlans(provider, self.log_once, disk)
+        self.tune_first_use: TuneFirstUse | None = None
         self.waiters = 0
         self._pending: dict[Future[Any], int] = {}
         self._kernels: WeakKeyDictionary[KernelLike, KernelVariants] = WeakKeyDictionary()

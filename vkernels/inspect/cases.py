@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import linecache
+import os
 import sys
+import threading
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,6 +20,9 @@ from typing import Any
 from vkernels.compiler.backends.triton_kernels import is_triton_kernel
 from vkernels.compiler.protocols import Constant
 from vkernels.ir.errors import Error, FileError, OptionError
+
+_executing = threading.local()
+_modules: dict[str, ModuleType] = {}
 
 Value = bool | int | float | str | None
 """Values of constant parameters."""
@@ -145,7 +150,7 @@ def kernel_at(source: KernelSource) -> Any:
 
     Raises `FileError` if the file cannot be executed, and `OptionError` with the known names if it lacks the kernel.
     """
-    module = executed(source.file) if source.file else importlib.import_module(source.module)
+    module = executed(source.file) if source.file else _import(source.module)
     found = getattr(module, source.name, None)
     if is_vk_kernel(found) or is_triton_kernel(found):
         return found
@@ -157,17 +162,49 @@ def kernel_at(source: KernelSource) -> Any:
     raise OptionError(f"{where}: {source.name} {what}; {help_}")
 
 
+def _import(name: str) -> ModuleType:
+    with _as_executing():
+        return importlib.import_module(name)
+
+
 def is_vk_kernel(value: object) -> bool:
     """Whether this is a `@vk.kernel`."""
     return not isinstance(value, type) and all(hasattr(value, name) for name in ("build", "plan_for", "parameters"))
 
 
-@cache
-def executed(path: str) -> ModuleType:
-    """Execute a file as a module, with its folder in the import path.
+def is_executing() -> bool:
+    """Whether a file or module is being executed to find its kernels, by this thread."""
+    return bool(getattr(_executing, "depth", 0))
 
-    Raises `FileError` with the line if it cannot be read or raises.
+
+@contextmanager
+def _as_executing() -> Iterator[None]:
+    _executing.depth = getattr(_executing, "depth", 0) + 1
+    try:
+        yield
+    finally:
+        _executing.depth -= 1
+
+
+def executed(path: str, afresh: bool = False) -> ModuleType:
+    """The module of a file, which is executed unless it was, with its folder in the import path.
+
+    The program that runs, and modules that it has imported, are not executed again, unless `afresh`. Raises
+    `FileError` with the line if the file cannot be read or raises.
     """
+    if afresh:
+        return _executed(path)
+    if path not in _modules:
+        _modules[path] = _imported(os.path.realpath(path)) or _executed(path)
+    return _modules[path]
+
+
+def _imported(path: str) -> ModuleType | None:
+    files = ((module, getattr(module, "__file__", None)) for module in list(sys.modules.values()))
+    return next((module for module, file in files if isinstance(file, str) and os.path.realpath(file) == path), None)
+
+
+def _executed(path: str) -> ModuleType:
     if not Path(path).is_file():
         raise FileError(f"{path}: is no file")
     name = Path(path).stem
@@ -180,10 +217,13 @@ def executed(path: str) -> ModuleType:
         sys.modules[name] = module
     sys.path.insert(0, str(Path(path).resolve().parent))
     try:
-        spec.loader.exec_module(module)
-    except Error:
-        raise
-    except (Exception, SystemExit) as error:
+        with _as_executing():
+            spec.loader.exec_module(module)
+    except BaseException as error:
+        if sys.modules.get(name) is module:
+            del sys.modules[name]
+        if isinstance(error, Error) or not isinstance(error, Exception | SystemExit):
+            raise
         raise FileError(_failure(path, error)) from error
     return module
 

@@ -23,12 +23,14 @@ from .dtypes import (
 )
 from .kernel import Kernel, function, kernel
 from .operations import *
+from .self_tuning import Tuning
 from .values import Axis, Scratch, Tensor, Tile
 
 bool = bool_
 
 __all__ = [
-    "Axis", "Constant", "DType", "Function", "Kernel", "Parameter", "Scalar", "Scratch", "Tensor", "Tile", "abs",
+    "Axis", "Constant", "DType", "Function", "Kernel", "Parameter", "Scalar", "Scratch", "Tensor", "Tile",
+    "Tuning", "abs",
     "all", "any", "argmax", "argmin", "atomic_add", "atomic_max", "atomic_min", "bfloat16", "bits", "bool", "bool_",
     "broadcast", "cast", "ceil", "clamp", "cos", "cumulative_max", "cumulative_min", "cumulative_product",
     "cumulative_sum", "device_assert", "dot", "erf", "exp", "exp2", "expm1", "float8_e4m3fn", "float8_e5m2", "float16",

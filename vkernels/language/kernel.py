@@ -14,6 +14,7 @@ from vkernels.ir.plan import Plan
 
 from .declaration import DeclaredKernel, Function, make_signature, named, with_dtype
 from .samples import SampleInputs
+from .self_tuning import Tuning
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -40,7 +41,8 @@ class Options:
     `plan`: a plan, a function that makes one, or a `Pin`: fixed parts of a plan. `budget`: upper bounds for every plan.
     `checked`: interpret calls, slowly, and report indices out of range with line and value. `deterministic`: calls
     give the same bits in every run. `approximate`: exponentials and divisions may be a GPU's own, which
-    `docs/maths.md` gives bounds of; unless said, those whose results are rounded to 16 bits or fewer.
+    `docs/maths.md` gives bounds of; unless said, those whose results are rounded to 16 bits or fewer. `tune`: the first
+    call with new sizes tunes the kernel.
     """
 
     plan: Plan | Planner | Pin | None = None
@@ -48,6 +50,7 @@ class Options:
     checked: bool = False
     deterministic: bool = False
     approximate: bool | None = None
+    tune: Tuning | None = None
 
 
 class Kernel(DeclaredKernel):
@@ -64,6 +67,7 @@ class Kernel(DeclaredKernel):
         self.pin, self._planner = _pin_and_planner(options.plan)
         self.budget = options.budget
         self.deterministic = _flag("deterministic", options.deterministic)
+        self.tuning = _tuning(options)
         self.samples = SampleInputs()
         self._inputs: Drawer | None = None
 
@@ -190,6 +194,22 @@ def _pin_and_planner(plan: object) -> tuple[Pin | None, Plan | Planner | None]:
     raise OptionError(f"vk.kernel: plan: expected a vk.Plan, a vk.Pin or a function that makes a plan, got {plan!r}")
 
 
+def _tuning(options: Options) -> Tuning | None:
+    """The `tune` option. Raises `OptionError` for something else, and beside what leaves nothing to tune."""
+    tune = options.tune
+    if tune is None:
+        return None
+    if not isinstance(tune, Tuning):
+        raise OptionError(f"vk.kernel: tune: expected vk.Tuning(budget=…), got {tune!r}")
+    if options.deterministic:
+        raise OptionError("vk.kernel: tune: a deterministic kernel takes no tuned plans")
+    if options.plan is not None and not isinstance(options.plan, Pin):
+        raise OptionError(
+            "vk.kernel: tune: a kernel with a plan of its author has nothing to tune; a vk.Pin may be beside"
+        )
+    return tune
+
+
 def _flag(name: str, value: object) -> bool:
     """A value that must be a bool. Raises `OptionError`."""
     if not isinstance(value, bool):
@@ -207,6 +227,7 @@ def kernel(
     checked: bool = False,
     deterministic: bool = False,
     approximate: bool | None = None,
+    tune: Tuning | None = None,
 ) -> Callable[[Callable[..., Any]], Kernel]: ...
 def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make a function a kernel: `@vk.kernel`, or `@vk.kernel(plan=…, checked=True)`.

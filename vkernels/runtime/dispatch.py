@@ -181,6 +181,8 @@ class Launcher:
         self.session.users.add(self)
         left_open = self._left_open(values)
         compilation = self._compilation(values, left_open, is_deterministic)
+        if getattr(self.kernel, "tuning", None) is not None and not is_deterministic:
+            compilation = self._tuned_first(compilation, values, left_open)
         arguments, written = compilation.request.arguments, compilation.ir.written
         check_written(self.kernel.name, written, arguments.tensors)
         compilation = compilation.by_sizes()
@@ -211,6 +213,18 @@ class Launcher:
             while len(calls) >= MAX_CACHED_CALLS:
                 del calls[next(iter(calls))]
             return calls.setdefault(key, entry)
+
+    def _tuned_first(
+        self, compilation: Compilation, values: Sequence[Any], left_open: Mapping[int, Constant]
+    ) -> Compilation:  # fmt: skip
+        """The compilation of a kernel that tunes itself, after it has done so, if no plan was tuned for it before."""
+        tune = self.session.tune_first_use
+        if tune is None or compilation.plans.tuned is not None:
+            return compilation
+        given = {p.name: v for at, (p, v) in enumerate(zip(self.kernel.parameters, values, strict=True))
+                 if at not in left_open}  # fmt: skip
+        tune(self.kernel, given)
+        return self._compilation(values, left_open, is_deterministic=False)
 
     def _left_open(self, values: Sequence[Any]) -> dict[int, Constant]:
         """The default values of the tunable constants that a call leaves open, by position (see `in_order`)."""

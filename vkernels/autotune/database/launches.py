@@ -53,6 +53,12 @@ def use_database(url: str | None) -> None:
     default_session().forget_tuned_plans()
 
 
+def database_in_use() -> tuple[bool, str | None]:
+    """Whether calls of this process look for tuned plans, and the database's path or URL: None for the user's own."""
+    source = _source
+    return source.url is not None or not source.off, source.url
+
+
 def plans_for(asked: PlanQuery) -> tuple[TunedPlan, ...]:
     """The plans tuned for a call, the best first. Never raises; takes at most `SECONDS`."""
     found = _found(asked, "question")

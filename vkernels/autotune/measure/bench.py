@@ -43,7 +43,8 @@ class BenchOptions:
     """Options of a bench.
 
     `cores`: cores to run on, if the slice leaves a choice. `seed`: of the arguments. `locks`: the folder of the locks
-    that measuring processes share, by default the user's own.
+    that measuring processes share, by default the user's own. `inputs`: a file of the user's own arguments, see
+    `input_file`; by default they are made.
     """
 
     effort: Effort = field(default_factory=Effort)
@@ -51,6 +52,7 @@ class BenchOptions:
     cores: tuple[int, ...] | None = None
     seed: int = 0
     locks: Path | None = None
+    inputs: Path | None = None
 
 
 class Bench(Measures, AbstractContextManager["Bench"]):
@@ -144,7 +146,7 @@ class Bench(Measures, AbstractContextManager["Bench"]):
             "do": "start", "task": self.task.to_request(), "seed": options.seed, "device": self.place.device,
             "effort": asdict(options.effort), "patience": bounds.lock_seconds,
             "locks": None if options.locks is None else str(options.locks), "plans": self.plans,
-            "usual": self._usual,
+            "usual": self._usual, "inputs": None if options.inputs is None else str(options.inputs),
         }  # fmt: skip
         for attempt in range(MAX_STARTS):
             kept = None if self._children is None or idle is not None else self._children.take(self.place.cores)

@@ -17,8 +17,8 @@ from vkernels.runtime.present_target import present_target
 
 
 def with_plan(kernel: Kernel, plan: Plan) -> Kernel:
-    """The kernel, fixed to a plan."""
-    return type(kernel)(kernel.function, replace(kernel.options, plan=plan))
+    """The kernel, fixed to a plan: it does not tune itself."""
+    return type(kernel)(kernel.function, replace(kernel.options, plan=plan, tune=None))
 
 
 def chosen_plan(kernel: Kernel, ordered: Sequence[Any], device: str) -> Plan:

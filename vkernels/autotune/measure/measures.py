@@ -48,7 +48,8 @@ class Measurement:
 
     `repeats`: number of samples. `disturbed`: share of the samples that other processes disturbed; if there are enough
     undisturbed ones, they widen only the interval. `loaded`: there was so much other load that the interval is wider
-    and all times may be too long.
+    and all times may be too long. `p99`: the 99th percentile of the samples; None where several measurements are
+    combined. `memory`: bytes that a call needs, its tensors included; None if unknown.
     """
 
     seconds: float
@@ -57,6 +58,8 @@ class Measurement:
     repeats: int
     disturbed: float = 0.0
     loaded: bool = False
+    p99: float | None = None
+    memory: int | None = None
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,9 @@ from vkernels.inspect.task import Task, kernel_of, signature_of, strides_of
 from vkernels.ir.errors import ArgumentError, Error, OutOfMemoryError, PlanError
 from vkernels.ir.plan import Plan
 from vkernels.ir.planning.resources import OutOfResources, RefusedCodeError
+from vkernels.language.kernel import Kernel
 from vkernels.runtime.bind_arguments import bind
+from vkernels.runtime.dispatch import launcher_of
 from vkernels.runtime.present_target import present_target
 
 from ..arguments import checksum, copied, is_array, make_arguments, moved, numbers, only_written, outputs, refill
@@ -57,8 +59,12 @@ class MeasuredTask:
     that computed them.
     """
 
-    def __init__(self, task: Task, seed: int, device: str, effort: Effort, plans: Sequence[Plan] = ()):
-        """Make the arguments and a reference. `plans`: for the reference, if they were chosen before.
+    def __init__(
+        self, task: Task, seed: int, device: str, effort: Effort, plans: Sequence[Plan] = (),
+        own: Mapping[str, Any] | None = None,
+    ):  # fmt: skip
+        """Make the arguments and a reference. `plans`: for the reference, if they were chosen before. `own`: a user's
+        arguments.
 
         Raises what is wrong with the task.
         """
@@ -66,10 +72,11 @@ class MeasuredTask:
         self.plans: list[Plan] = []
         self._known = list(plans)
         self._calls: dict[Hashable, list[Callable[[], object]]] = {}
+        self._kernels: dict[Hashable, Kernel] = {}
         self.kernel = kernel_of(task)
         self.constants = {p.name: p.default for p in self.kernel.parameters if p.kind == "constant"}
         self.constants |= dict(task.constants)
-        made = make_arguments(task, seed)
+        made = make_arguments(task, seed, own)
         self.written = outputs(task)
         first = {name: moved(v, device) if device != CPU and is_array(v) else v for name, v in made.items()}
         self._before = {name: copied(first[name]) for name in self.written}
@@ -96,10 +103,19 @@ class MeasuredTask:
             request = CompileRequest(kernel, bind(kernel, arguments[0]), present_target(self.device))
             default_session().compile(request).executable()
             calls = [partial(kernel, *values) for values in arguments]
+            self._kernels[candidate.key] = kernel
         while len(self._calls) >= MAX_KEPT_CANDIDATES:
-            del self._calls[next(iter(self._calls))]
+            oldest = next(iter(self._calls))
+            del self._calls[oldest], self._kernels[oldest]
         self._calls[candidate.key] = calls
         return calls
+
+    def own_bytes(self, candidate: Candidate) -> int | None:
+        """Bytes that calls of a candidate need beside their tensors; None before the first call."""
+        kernel = self._kernels.get(candidate.key)
+        entries = () if kernel is None else launcher_of(kernel).entries
+        running = next((entry.distinct for entry in entries if entry.distinct is not None), None)
+        return None if running is None else running.launch_record().swap_bytes
 
     def calls_in(self, setting: Setting, calls: Sequence[Callable[[], object]]) -> list[Callable[[], object]]:
         """What to time in a setting, for a candidate's `calls`: with a reader of the results after each, or as is."""

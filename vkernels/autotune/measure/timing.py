@@ -13,6 +13,8 @@ from typing import Protocol
 from .measures import Effort, Measurement
 
 CONFIDENCE = 0.95
+TAIL = 0.99
+"""The percentile of samples that measurements hold."""
 
 
 def interval(values: Sequence[float], confidence: float = CONFIDENCE) -> tuple[float, float]:
@@ -57,6 +59,12 @@ def ranks(count: int, confidence: float = CONFIDENCE) -> int:
             break
         left_out += 1
     return left_out
+
+
+def percentile(values: Sequence[float], part: float) -> float:
+    """The least value that at least this part of the values does not exceed."""
+    ordered = sorted(values)
+    return ordered[max(0, ceil(part * len(ordered)) - 1)]
 
 
 def is_narrow(values: Sequence[float], width: float, confidence: float = CONFIDENCE) -> bool:
@@ -156,7 +164,7 @@ class Samples:
         enough = bool(self.clean) and (len(self.clean) >= least or not self.disturbed)
         used = self.clean if enough else self.clean + [own or seconds for seconds, own in self.disturbed]
         times = _estimate(used, enough, min(share, disturbed) if loaded else 0.0)
-        return Measurement(*times, len(used), disturbed, loaded or not enough)
+        return Measurement(*times, len(used), disturbed, loaded or not enough, percentile(used, TAIL))
 
 
 class Rounds:
@@ -197,7 +205,8 @@ class Rounds:
         for parts in zip(*_parts(rows), strict=True):
             times = _estimate(parts, enough, min(share, disturbed) if loaded else 0.0)
             seconds, low, high = (usual * each for each in times)
-            found.append(Measurement(seconds, low, high, len(rows), disturbed, loaded or not enough))
+            tail = usual * percentile(parts, TAIL)
+            found.append(Measurement(seconds, low, high, len(rows), disturbed, loaded or not enough, tail))
         return found
 
 
@@ -365,4 +374,5 @@ class DriftCorrection:
 def corrected_for_drift(measured: Measurement, times: float) -> Measurement:
     """Scale a measurement made while calls took `times` as long as usual to the usual speed."""
     seconds, low, high = (each / times for each in (measured.seconds, measured.low, measured.high))
-    return replace(measured, seconds=seconds, low=low, high=high)
+    tail = None if measured.p99 is None else measured.p99 / times
+    return replace(measured, seconds=seconds, low=low, high=high, p99=tail)

@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from vkernels.ir.errors import Error, OutOfMemoryError, SetupError
 from vkernels.ir.plan_json import plan_from_json, plan_to_json
 from vkernels.runtime.threads import set_threads
 
+from ..input_file import read_inputs
 from .clocks import CpuClock, CudaClock, LoadWatch
 from .lock import lock_names, locked, locked_one
 from .measures import (
@@ -155,7 +156,8 @@ class WorkerTask:
             with locked_one(names, request["patience"], folder, waiting), _on_one_core(device, len(cores)):
                 note("starting")
                 known = [plan_from_json(data) for data in request["plans"]]
-                subject = MeasuredTask(task, request["seed"], device, effort, known)
+                own = None if request.get("inputs") is None else read_inputs(Path(request["inputs"]))
+                subject = MeasuredTask(task, request["seed"], device, effort, known, own)
         except MemoryError as error:
             raise OutOfMemoryError(f"{task}: no memory for its arguments") from error
         return WorkerTask(subject, effort, tuple(cores), folder, request["patience"], note, request["usual"])
@@ -190,13 +192,15 @@ class WorkerTask:
             each if isinstance(each, Failed) or candidate.key in self.right else self._checked(number, each)
             for number, (candidate, each) in enumerate(zip(candidates, compiled, strict=True))
         ]
-        outcomes = self._timed(checked, request)
+        outcomes = self._timed(candidates, checked, request)
         right = [isinstance(each, Measurement) for each in outcomes]
         self.right.update(candidate.key for candidate, each in zip(candidates, right, strict=True) if each)
         self.right.difference_update(c.key for c, each in zip(candidates, right, strict=True) if not each)
         return outcomes
 
-    def _timed(self, checked: Sequence[list[TimedCall] | Failed], request: dict[str, Any]) -> list[Outcome]:
+    def _timed(
+        self, candidates: Sequence[Candidate], checked: Sequence[list[TimedCall] | Failed], request: dict[str, Any]
+    ) -> list[Outcome]:  # fmt: skip
         running = {number: calls for number, calls in enumerate(checked) if not isinstance(calls, Failed)}
         outcomes: dict[int, Outcome] = {n: each for n, each in enumerate(checked) if isinstance(each, Failed)}
         restore, setting = self.subject.restore, Setting(request.get("setting", Setting.COLD))
@@ -213,10 +217,17 @@ class WorkerTask:
                 times = self.pace.now()  # scaled to the usual speed, times taken at different moments are comparable
                 measured_once = timer.time(calls[:1] if warm else calls, best * times, restore)
                 outcomes[number] = corrected_for_drift(measured_once, times)
+        for number in running:
+            outcomes[number] = self._with_memory(candidates[number], outcomes[number])
         for number, calls in running.items():  # an intermittent fault may have spared the first check
             if isinstance(again := self._checked(number, calls, -1), Failed):
                 outcomes[number] = again
         return [outcomes[number] for number in range(len(checked))]
+
+    def _with_memory(self, candidate: Candidate, outcome: Outcome) -> Outcome:
+        if isinstance(outcome, Failed) or (own := self.subject.own_bytes(candidate)) is None:
+            return outcome
+        return replace(outcome, memory=self.subject.bytes + own)
 
     def _compiled(self, number: int, candidate: Candidate) -> list[TimedCall] | Failed:
         self.note("compiling", number)

@@ -70,7 +70,7 @@ def step_named(named: str, afresh: bool = False) -> tuple[str, str, Callable[[],
     path, colon, name = named.rpartition(":")
     if not colon or not path.endswith(".py") or not name:
         raise OptionError(f"expected FILE.py:FUNCTION, a function that runs one iteration, got {named!r}")
-    module = (executed.__wrapped__ if afresh else executed)(path)
+    module = executed(path, afresh)
     step = getattr(module, name, None)
     if not callable(step):
         functions = [each for each, value in vars(module).items() if callable(value) and not each.startswith("_")]

@@ -94,14 +94,16 @@ def tune(
     check_writable(json)
     begun = time.monotonic()
 
+    from vkernels.autotune.drive import stop_from
+
     from .model import run_model
-    from .run import TuneRequest, run, show_summary, slice_names, stop_from, wanted_tasks
+    from .run import TuneRequest, run, show_summary, slice_names, wanted_tasks
 
     if bool(kernels) == (model is not None):
         raise OptionError("vk tune: give kernels, or --model")
     request = TuneRequest(
         kernels or [], wanted_tasks(shapes or [], dtype, constants), slice_names(target, slice_ or []),
-        stop_from(budget), search, seed, offline, caches,
+        stop_from(budget, "--budget"), search, seed, offline, caches,
     )  # fmt: skip
     console = console_for(json, is_wide=True)
     with _database(db) as database:

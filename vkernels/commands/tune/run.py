@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -188,26 +187,6 @@ def _numbers(progress: Progress) -> str:
     if progress.seconds_left is not None:
         parts.append(f"{progress.seconds_left:.0f} s left")
     return " · ".join(parts)
-
-
-_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
-_TIME = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)([smh])")
-_COUNT = re.compile(r"[0-9]{1,9}")
-
-
-def stop_from(budget: str) -> Stop:
-    """Parse a time (`60s`, `2m`, `1h`), a number of plans (`200`), or both with a comma. Raises `OptionError`."""
-    found: dict[str, float] = {}
-    for part in budget.split(","):
-        time, count = _TIME.fullmatch(part.strip()), _COUNT.fullmatch(part.strip())
-        if time:
-            found["seconds"] = float(time[1]) * _SECONDS[time[2]]
-        elif count:
-            found["evaluations"] = int(count[0])
-        if not (time or count) or not all(found.values()):
-            raise OptionError(f"--budget: expected a time as 60s, 2m or 1h, or a number of plans as 200, got {part!r}")
-    seconds, evaluations = found.get("seconds"), found.get("evaluations")
-    return Stop(evaluations=None if evaluations is None else int(evaluations), seconds=seconds)
 
 
 def wanted_tasks(shapes: Sequence[str], dtype: str | None, constants: str | None) -> list[SpecialisationRequest]:
