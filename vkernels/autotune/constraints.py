@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import pairwise
-from types import MappingProxyType
 from typing import Any
 
 from vkernels.inspect.task import kernel_of
@@ -16,23 +12,12 @@ from vkernels.ir.did_you_mean import did_you_mean
 from vkernels.ir.errors import OptionError
 from vkernels.ir.plan import Plan
 
+from .expressions import parse_expression
 from .plan_space import PlannedSpace, PlanSpace
 from .plan_values import Decisions
 from .space import Point
 
-MAX_TEXT = 1000
-"""Characters of a constraint's text, at most: so its nesting is bounded, too."""
 PLAN = "plan"
-
-_OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.USub: operator.neg, ast.UAdd: operator.pos,
-    ast.Not: operator.not_, ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
-    ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Is: operator.is_, ast.IsNot: operator.is_not,
-    ast.In: lambda value, group: value in group, ast.NotIn: lambda value, group: value not in group,
-}  # fmt: skip
-_FUNCTIONS: Mapping[str, Callable[..., Any]] = {"min": min, "max": max, "abs": abs, "len": len, "sum": sum}
-_ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.USub, ast.UAdd)
 
 
 @dataclass(frozen=True)
@@ -123,7 +108,8 @@ def _constants(space: PlanSpace) -> dict[str, Any]:
 
 def _constraint(given: object) -> PlanConstraint:
     if isinstance(given, str):
-        return _parsed(given)
+        parsed = parse_expression(given, "constraint", "warps <= 8", attributes={PLAN: Plan.__dataclass_fields__})
+        return PlanConstraint(given, parsed.names, parsed.value)
     if not callable(given):
         raise OptionError(f"constraints: expected a text or a function, got {given!r}")
     try:
@@ -132,75 +118,3 @@ def _constraint(given: object) -> PlanConstraint:
         raise OptionError(f"constraints: the parameters of {given!r} are not known: {error}") from error
     text = getattr(given, "__name__", repr(given))
     return PlanConstraint(text, names, lambda known: given(**{name: known[name] for name in names}))
-
-
-def _parsed(text: str) -> PlanConstraint:
-    if len(text) > MAX_TEXT:
-        raise OptionError(f"constraint: expected at most {MAX_TEXT} characters, got {len(text)}")
-    try:
-        tree = ast.parse(text.strip(), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise OptionError(f"constraint {text!r}: expected an expression, as warps <= 8: {error}") from None
-    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    named = (node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in called)
-    for node in ast.walk(tree):
-        _refuse(node, text)
-    return PlanConstraint(text, tuple(dict.fromkeys(named)), lambda known: _value(tree, known))
-
-
-def _refuse(node: ast.AST, text: str) -> None:
-    """Raise `OptionError` for what constraints cannot contain."""
-    harmless = (ast.BoolOp, ast.UnaryOp, ast.BinOp, ast.Compare, ast.Name, ast.Load, ast.Subscript, ast.Tuple, ast.List,
-                ast.And, ast.Or)  # fmt: skip
-    if isinstance(node, harmless) or type(node) in _OPERATORS:
-        return
-    if isinstance(node, ast.Constant) and (node.value is None or isinstance(node.value, bool | int | float | str)):
-        return
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS:
-        if not node.keywords:
-            return
-    elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == PLAN:
-        if node.attr in Plan.__dataclass_fields__:
-            return
-        raise OptionError(f"constraint {text!r}: a plan has no {node.attr!r}; "
-                          f"{did_you_mean(node.attr, list(Plan.__dataclass_fields__))}")  # fmt: skip
-    shown = ast.unparse(node) if isinstance(node, ast.expr) else type(node).__name__
-    raise OptionError(
-        f"constraint {text!r}: {shown!r} is not allowed; it may have names, numbers, texts, comparisons, and, or, not, "
-        f"+ - * / // %, subscripts, and {', '.join(_FUNCTIONS)}; for more, give a function"
-    )
-
-
-def _value(node: ast.AST, known: Mapping[str, Any]) -> Any:
-    match node:
-        case ast.Constant():
-            return node.value
-        case ast.Name():
-            value = known[node.id]
-            return MappingProxyType(value) if isinstance(value, dict) else value
-        case ast.Attribute():
-            return getattr(known[PLAN], node.attr)
-        case ast.Tuple() | ast.List():
-            return tuple(_value(each, known) for each in node.elts)
-        case ast.Subscript():
-            return _value(node.value, known)[_value(node.slice, known)]
-        case ast.Call(func=ast.Name(id=name)):
-            return _FUNCTIONS[name](*(_value(each, known) for each in node.args))
-        case ast.BoolOp():
-            is_and = isinstance(node.op, ast.And)
-            results = (bool(_value(each, known)) for each in node.values)
-            return all(results) if is_and else any(results)
-        case ast.UnaryOp():
-            return _applied(node.op, _value(node.operand, known))
-        case ast.BinOp():
-            return _applied(node.op, _value(node.left, known), _value(node.right, known))
-        case ast.Compare():
-            values = [_value(each, known) for each in (node.left, *node.comparators)]
-            return all(_OPERATORS[type(op)](*pair) for op, pair in zip(node.ops, pairwise(values), strict=True))
-    raise AssertionError("refused when it was parsed")
-
-
-def _applied(op: ast.AST, *values: Any) -> Any:
-    if isinstance(op, _ARITHMETIC) and not all(isinstance(value, bool | int | float) for value in values):
-        raise TypeError("arithmetic is for numbers")
-    return _OPERATORS[type(op)](*values)

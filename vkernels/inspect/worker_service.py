@@ -11,7 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from vkernels.compiler.backends.triton_kernels import jit_configurations, jit_parameters, jit_ttir
+from vkernels.compiler.backends.triton_adapter import inlined_ttir
+from vkernels.compiler.backends.triton_kernels import (
+    Configuration,
+    has_prune,
+    jit_configurations,
+    jit_parameters,
+    jit_ttir,
+)
 from vkernels.compiler.protocols import KernelLike
 from vkernels.compiler.workers.frames import Handler, Send
 from vkernels.ir.errors import ArgumentError, Error
@@ -43,6 +50,7 @@ def _described(request: Mapping[str, Any]) -> Answer:
             "kind": "jit",
             "parameters": [asdict(parameter) for parameter in jit_parameters(kernel)],
             "configurations": [_plain(asdict(configuration)) for configuration in jit_configurations(kernel)],
+            "has_prune": has_prune(kernel),
         }
     return {"kind": "kernel", "parameters": [_parameter(parameter) for parameter in kernel.parameters]}
 
@@ -119,6 +127,21 @@ def _prepared_jit(request: Mapping[str, Any]) -> Answer:
     return {"targets": _each(request["targets"], prepare), "launches": launches}
 
 
+def _lowered_configurations(request: Mapping[str, Any]) -> Answer:
+    """The TTIR of each configuration of a plain Triton kernel for one architecture, or why there is none."""
+    kernel = kernel_at(KernelSource(**request["source"]))
+    names = [parameter.name for parameter in jit_parameters(kernel) if parameter.name in request["types"]]
+
+    def lower(given: Mapping[str, Any]) -> Answer:
+        text, options = jit_ttir(
+            kernel, request["types"], request["constants"], tuple(request["divisible"]), Configuration(**given),
+            request["architecture"],
+        )  # fmt: skip
+        return {"text": inlined_ttir(text, request["architecture"]), "options": asdict(options), "parameters": names}
+
+    return {"lowered": _each(request["configurations"], lower)}
+
+
 def _explained(request: Mapping[str, Any]) -> Answer:
     from .explain.analyze import Question, find
 
@@ -151,4 +174,5 @@ def _mistake(error: Error) -> Answer:
 
 ANSWERS: Mapping[str, Callable[[Mapping[str, Any]], Answer]] = {
     "describe": _described, "kernel": _prepared_kernel, "jit": _prepared_jit, "explain": _explained,
+    "configurations": _lowered_configurations,
 }  # fmt: skip

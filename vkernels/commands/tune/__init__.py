@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -69,6 +70,26 @@ Model = Annotated[
     ),
 ]
 
+Signature = Annotated[
+    str | None, typer.Option(metavar="*fp16:16,i32,…", help="Parameter types of a plain Triton kernel.")
+]
+Grid = Annotated[
+    str | None,
+    typer.Option(metavar="EXPRESSION", help="Grid of a plain Triton kernel: 'cdiv(M, BLOCK_M), cdiv(N, BLOCK_N)'."),
+]
+Vary = Annotated[
+    str | None,
+    typer.Option(metavar="NAME,…", help="Block sizes of a plain Triton kernel to vary. Default: see the docs."),
+]
+Inputs = Annotated[
+    str | None,
+    typer.Option(metavar="FUNCTION", help="Function of the file that returns a plain Triton kernel's arguments."),
+]
+Configs = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE.py", help="Write the best triton.Config for each target and slice to this file."),
+]
+
 
 def tune(
     kernels: Kernels = None,
@@ -84,6 +105,11 @@ def tune(
     caches: Caches = "program",
     offline: Offline = False,
     db: Db = None,
+    signature: Signature = None,
+    grid: Grid = None,
+    vary: Vary = None,
+    inputs: Inputs = None,
+    configs: Configs = None,
     json: Json = None,
 ) -> None:
     """Find the best plans of kernels by measuring, and store them; later calls use them.
@@ -98,6 +124,7 @@ def tune(
 
     from .model import run_model
     from .run import TuneRequest, run, show_summary, slice_names, wanted_tasks
+    from .triton import TritonOptions, plain_triton, run_triton
 
     if bool(kernels) == (model is not None):
         raise OptionError("vk tune: give kernels, or --model")
@@ -106,6 +133,20 @@ def tune(
         stop_from(budget, "--budget"), search, seed, offline, caches,
     )  # fmt: skip
     console = console_for(json, is_wide=True)
+    options = TritonOptions(signature, grid, vary, inputs, configs)
+    if plain := plain_triton(kernels or []):
+        if len(kernels or []) > 1 or len(request.wanted) > 1:
+            raise OptionError(f"{plain[0]} is a plain Triton kernel: tune one at a time, with one --shapes")
+        stop, slices = request.stop, request.slices
+        tuned = run_triton(plain[0], slices, request.wanted[0], options, stop, seed, offline, console)
+        write_results(json, "tune", seconds=time.monotonic() - begun, triton=[each.to_json() for each in tuned])
+        if any(each.stopped == "interrupted" for each in tuned):
+            raise typer.Exit(Code.INTERRUPTED)
+        if any(each.best is None for each in tuned):
+            raise typer.Exit(Code.FINDING)
+        return
+    if options.are_given:
+        raise OptionError("--signature, --grid, --vary, --inputs and --configs apply to plain Triton kernels")
     with _database(db) as database:
         done = run(request, database, console) if model is None else run_model(request, model, database, console)
         if len(done.results) > 1 and model is None:

@@ -59,6 +59,19 @@ def jit_configurations(kernel: Any) -> tuple[Configuration, ...]:
     return tuple(_configuration(config, names) for config in tuner.configs)
 
 
+def has_prune(kernel: Any) -> bool:
+    """Whether its autotune leaves out configurations by the arguments of a launch."""
+    tuner = next((layer for layer in _layers(kernel) if hasattr(layer, "configs")), None)
+    return any(getattr(tuner, name, None) is not None for name in ("early_config_prune", "perf_model"))
+
+
+def without_autotune(kernel: Any) -> Any:
+    """What a kernel's autotune wraps: its heuristics stay; the kernel itself without an autotune."""
+    layers = list(_layers(kernel))
+    tuner = next((number for number, layer in enumerate(layers) if hasattr(layer, "configs")), -1)
+    return layers[tuner + 1]
+
+
 def jit_ttir(
     kernel: Any,
     types: Mapping[str, str],
@@ -184,6 +197,6 @@ def _first_line(function: Any) -> int:
 
 
 __all__ = [
-    "Configuration", "JitParameter", "TritonSourceError", "is_triton_kernel", "jit_configurations", "jit_parameters",
-    "jit_ttir",
+    "Configuration", "JitParameter", "TritonSourceError", "has_prune", "is_triton_kernel", "jit_configurations",
+    "jit_parameters", "jit_ttir", "without_autotune",
 ]  # fmt: skip

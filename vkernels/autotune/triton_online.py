@@ -1,0 +1,118 @@
+"""Measure configurations of plain Triton kernels on a GPU, with the timer and checks of our own kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from vkernels.compiler.backends.triton_kernels import without_autotune
+from vkernels.ir.errors import ArgumentError, OptionError
+
+from .arguments import copied, is_array, numbers, refill
+from .expressions import Expression
+from .measure.expected import EPSILON
+from .measure.measures import Effort
+from .measure.timing import CallClock, TimedCall, Timer
+from .triton_configs import TritonConfig, grid_of
+
+EFFORT = Effort()
+ROUNDINGS = 64.0
+"""Results may differ from those of the author's configuration by so many roundings of their dtype, relative to the
+largest value: sums are added in another order."""
+
+
+class MeasuredLaunch:
+    """A kernel with its arguments by name; its results with the author's configuration are right by definition.
+
+    `clock`: times calls. `grid`: of constants and of integers among the arguments.
+    """
+
+    def __init__(
+        self, kernel: Any, arguments: Mapping[str, Any], grid: Expression, clock: CallClock, effort: Effort = EFFORT
+    ):
+        self._kernel, self._arguments, self._grid = without_autotune(kernel), dict(arguments), grid
+        self._timer = Timer(clock, effort)
+        self._tensors = {name: value for name, value in self._arguments.items() if is_array(value)}
+        self._before = {name: copied(value) for name, value in self._tensors.items()}
+        self._expected: dict[str, Any] | None = None
+        self._best = float("inf")
+
+    def seconds(self, configs: Sequence[TritonConfig]) -> Iterator[float | str]:
+        """Run, check and time each configuration."""
+        for config in configs:
+            call = self._checked(config)
+            if isinstance(call, str):
+                yield call
+                continue
+            found = self._timer.time([call], self._best, self._restore).seconds
+            self._best = min(self._best, found)
+            yield found
+
+    def compared(self, configs: Sequence[TritonConfig]) -> list[float]:
+        """Seconds of configurations that work, timed in turns."""
+        calls = [[self._call(config)] for config in configs]
+        return [each.seconds for each in self._timer.paired_comparison(calls, [self._restore] * len(calls))]
+
+    def _call(self, config: TritonConfig) -> TimedCall:
+        known = {n: v for n, v in self._arguments.items() if not is_array(v)}
+        grid = grid_of(self._grid, {**known, **config.constants})
+        return partial(
+            self._kernel[grid], **{**self._arguments, **config.constants}, num_warps=config.warps,
+            num_stages=config.stages, **{n: v for n, v in config.settings.items() if v is not None},
+        )  # fmt: skip
+
+    def _checked(self, config: TritonConfig) -> TimedCall | str:
+        """The call of a configuration, after its first run; or why it has no right results."""
+        self._restore()
+        try:
+            call = self._call(config)
+            call()
+            found = {name: numbers(value) for name, value in self._tensors.items()}
+        except OptionError:
+            raise
+        except Exception as error:  # Triton's compiler and launcher raise anything
+            return f"{type(error).__name__}: {str(error).strip().splitlines()[-1] if str(error).strip() else ''}"
+        if self._expected is None:
+            self._expected = {name: value.copy() for name, value in found.items()}
+        for name, value in found.items():
+            if not _is_near(value, self._expected[name], str(self._tensors[name].dtype).rpartition(".")[2]):
+                return f"wrong answer: {name} differs from that of the author's configuration"
+        return call
+
+    def _restore(self) -> None:
+        for name, value in self._tensors.items():
+            refill(value, self._before[name])
+
+
+def _is_near(found: Any, expected: Any, dtype: str) -> bool:
+    if dtype not in EPSILON:
+        return bool(np.array_equal(found, expected))
+    scale = float(np.max(np.abs(expected), initial=0.0, where=np.isfinite(expected)))
+    return bool(np.allclose(found, expected, rtol=0.0, atol=ROUNDINGS * EPSILON[dtype] * scale, equal_nan=True))
+
+
+def launch_inputs(kernel_names: Sequence[str], made: object, where: str) -> dict[str, Any]:
+    """Arguments by name, from what a user's function returns: a dict, or values in the order of the parameters.
+
+    Raises `ArgumentError` for anything else.
+    """
+    if isinstance(made, Mapping):
+        unknown = [name for name in made if name not in kernel_names]
+        if unknown:
+            raise ArgumentError(f"{where}: the kernel has no parameter {unknown[0]}; it has {', '.join(kernel_names)}")
+        return dict(made)
+    if not isinstance(made, list | tuple) or len(made) > len(kernel_names):
+        raise ArgumentError(f"{where}: expected the arguments, as a dict or a tuple, got {type(made).__name__}")
+    return dict(zip(kernel_names, made, strict=False))
+
+
+def measured_launch(kernel: Any, arguments: Mapping[str, Any], grid: Expression, device: str) -> MeasuredLaunch:
+    """A launch that is timed on a GPU of this machine. `device`: as torch names it."""
+    import torch
+
+    from .measure.clocks import CudaClock
+
+    return MeasuredLaunch(kernel, arguments, grid, CudaClock(device, torch))
