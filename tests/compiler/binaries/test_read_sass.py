@@ -9,6 +9,7 @@ from vkernels.compiler.binaries.find_loops import find_loops
 from vkernels.compiler.binaries.instructions import Instruction, Kind
 from vkernels.compiler.binaries.loop_use import use_of
 from vkernels.compiler.binaries.read_sass import control_of, read_sass
+from vkernels.compiler.binaries.roles import warps_of_roles
 from vkernels.ir.errors import FileError
 
 # A loop as nvdisasm prints one: encodings of sm_90, in which bits 41 to 61 of the second half are the control word.
@@ -133,6 +134,53 @@ def test_loops_are_nested_and_waits_are_none() -> None:
     assert (inner.first, inner.last, inner.parent, inner.is_innermost) == (2, 3, 1, True)
     assert [each.address for each in outer.instructions] == [1, 4, 5, 6]
     assert [each.address for each in outside.instructions] == [0, 7]
+
+
+ROLES = """
+	.section	.text.kernel,"ax",@progbits
+//--------------------- .text.kernel --------------------------
+        /*0000*/                   @P1 BRA `(.L_x_0) ;              /* 0x0000000000001947 */
+                                                                    /* 0x000fea0003800000 */
+.L_x_4:
+        /*0010*/                   UTMALDG.2D [UR16], [UR10] ;      /* 0x000000100a0005b4 */
+                                                                    /* 0x000fe20008000000 */
+        /*0020*/                   @!P0 BRA `(.L_x_4) ;             /* 0x0000000000008947 */
+                                                                    /* 0x000fea0003800000 */
+        /*0030*/                   EXIT ;                           /* 0x000000000000794d */
+                                                                    /* 0x000fea0003800000 */
+.L_x_0:
+        /*0040*/                   NOP ;                            /* 0x0000000000007918 */
+                                                                    /* 0x000fea0003800000 */
+        /*0050*/                   USETMAXREG.DEALLOC.CTAPOOL 0x18 ;  /* 0x00000018000079c8 */
+                                                                    /* 0x000fea0003800000 */
+        /*0060*/                   BRX R2 -0x70 (*"BRANCH_TARGETS .L_x_1,.L_x_2"*) ;  /* 0x0000000002007949 */
+                                                                    /* 0x000fea0003800000 */
+.L_x_1:
+        /*0070*/                   HGMMA.64x128x16.F32 R24, gdesc[UR12], R24, gsb0 ;  /* 0x00e000000c1879f0 */
+                                                                    /* 0x000fe20008000818 */
+        /*0080*/                   @!P2 BRA `(.L_x_1) ;             /* 0x0000000000008947 */
+                                                                    /* 0x000fea0003800000 */
+        /*0090*/                   BRA `(.L_x_0) ;                  /* 0x0000000000007947 */
+                                                                    /* 0x000fea0003800000 */
+.L_x_2:
+        /*00a0*/                   EXIT ;                           /* 0x000000000000794d */
+                                                                    /* 0x000fea0003800000 */
+"""
+TEXT_OF_ROLES = 'module attributes {"ttg.num-warps" = 8 : i32} {\n    default {\n    }\n' + (
+    "    partition0(%a: i32) num_warps(4) {\n  ttng.warp_group_dot %a\n"
+    "    partition1(%a: i32) num_warps(2) {\n  ttng.async_tma_copy_global_to_local %a\n"
+)
+
+
+def test_loops_of_roles_run_side_by_side_in_their_own_warps() -> None:
+    """Warps wait for a role in a loop, which is none of the kernel's, and branch by a table to it; labels of padding
+    are those of what follows."""
+    outside, copies, multiplies = find_loops(read_sass(ROLES, "kernel"))
+    assert [each.first for each in (copies, multiplies)] == [0x10, 0x70]
+    assert len({outside.role, copies.role, multiplies.role}) == 3
+    warps = warps_of_roles((outside, copies, multiplies), TEXT_OF_ROLES)
+    assert [warps[each.role] for each in (outside, copies, multiplies)] == [8, 2, 4]
+    assert warps_of_roles((outside, copies, multiplies), "") == {}
 
 
 def test_what_one_warp_does_and_what_rare_values_need_stands_apart() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -15,7 +15,8 @@ class Region:
 
     `first`, `last`: addresses, of all its blocks. `parent`: number of the region around it. `is_innermost`: no loop is
     inside. `instructions`: in their order, what each trip issues; `elected`: what one warp of the program does
-    alone. What only rare values need is left out: calls that a branch goes around.
+    alone. What only rare values need is left out: calls that a branch goes around. `role`: where warps have roles,
+    loops of other numbers run in other warps, side by side; 0 outside loops, and of all loops where warps have none.
     """
 
     first: int
@@ -24,6 +25,7 @@ class Region:
     is_innermost: bool
     instructions: tuple[Instruction, ...] = field(repr=False)
     elected: tuple[Instruction, ...] = field(default=(), repr=False)
+    role: int = 0
 
 
 @dataclass
@@ -38,11 +40,14 @@ def find_loops(instructions: Sequence[Instruction]) -> list[Region]:
     """The regions of a kernel: first the code outside loops, then each loop, outer ones before inner ones.
 
     Loops that only wait (for a barrier in memory, for tensor memory) are no loops here: their one trip belongs to
-    the code around them.
+    the code around them. Nor is the loop in which warps wait for a role, which they have once.
     """
     blocks = _blocks(instructions)
     dominators = _dominators(blocks)
     bodies = _bodies(blocks, dominators, instructions)
+    waiting = {header for header, body in bodies.items() if _gives_roles(body, blocks, instructions)}
+    roles = _roles(bodies.keys() - waiting, waiting, blocks)
+    bodies = {header: body for header, body in bodies.items() if header not in waiting}
     order = sorted(bodies, key=lambda header: (-len(bodies[header]), header))
     number = {header: n for n, header in enumerate(order, 1)}
     reachable = [n for n in range(len(blocks)) if dominators[n] is not None]
@@ -62,8 +67,38 @@ def find_loops(instructions: Sequence[Instruction]) -> list[Region]:
         plain, elected = _shared_out(own, always, blocks, instructions, n > 0)
         first = min((instructions[blocks[b].start].address for b in every), default=0)
         last = max((instructions[blocks[b].stop - 1].address for b in every), default=0)
-        regions.append(Region(first, last, parent, n not in parents, tuple(plain), tuple(elected)))
+        role = roles[order[n - 1]] if n else 0
+        regions.append(Region(first, last, parent, n not in parents, tuple(plain), tuple(elected), role))
     return regions
+
+
+def _gives_roles(body: set[int], blocks: list[_Block], instructions: Sequence[Instruction]) -> bool:
+    """Whether warps change in a loop how many registers they have: they do as they begin and end a role."""
+    code = (each for number in body for each in instructions[blocks[number].start : blocks[number].stop])
+    return any(each.opcode.startswith("USETMAXREG") for each in code)
+
+
+def _roles(headers: Collection[int], waiting: set[int], blocks: list[_Block]) -> dict[int, int]:
+    """The role of each loop, by its header: those are of one that lead to each other without a wait for another."""
+    found = (
+        {header: number for number, header in enumerate(sorted(headers), 1)} if waiting else dict.fromkeys(headers, 0)
+    )
+    for header in sorted(headers) if waiting else ():
+        for after in _led_to(header, waiting, blocks) & found.keys():
+            old, new = found[after], found[header]
+            found = {each: new if role == old else role for each, role in found.items()}
+    return found
+
+
+def _led_to(block: int, without: set[int], blocks: list[_Block]) -> set[int]:
+    """The blocks to which one leads, not by way of some."""
+    found, ahead = {block}, [block]
+    while ahead:
+        for after in blocks[ahead.pop()].next:
+            if after not in found and after not in without:
+                found.add(after)
+                ahead.append(after)
+    return found
 
 
 def _shared_out(
@@ -88,22 +123,26 @@ def _blocks(instructions: Sequence[Instruction]) -> list[_Block]:
     at = {each.address: number for number, each in enumerate(instructions)}
     starts = {0}
     for number, each in enumerate(instructions):
-        if each.target is not None and each.target in at:
-            starts.add(at[each.target])
-        if (each.target is not None or not each.falls_through) and number + 1 < len(instructions):
+        for target in _targets(each):
+            if target in at:
+                starts.add(at[target])
+        if (_targets(each) or not each.falls_through) and number + 1 < len(instructions):
             starts.add(number + 1)
     cuts = [*sorted(starts), len(instructions)]
     blocks = [_Block(start, stop) for start, stop in pairwise(cuts)]
     block_at = {block.start: number for number, block in enumerate(blocks)}
     for number, block in enumerate(blocks):
         last = instructions[block.stop - 1]
-        if last.target is not None and last.target in at:
-            block.next.append(block_at[at[last.target]])
+        block.next += [block_at[at[target]] for target in dict.fromkeys(_targets(last)) if target in at]
         if last.falls_through and number + 1 < len(blocks):
             block.next.append(number + 1)
         for after in block.next:
             blocks[after].before.append(number)
     return blocks
+
+
+def _targets(instruction: Instruction) -> tuple[int, ...]:
+    return instruction.table if instruction.target is None else (instruction.target,)
 
 
 def _dominators(blocks: list[_Block]) -> list[int | None]:

@@ -77,7 +77,8 @@ class TensorShape:
 @dataclass(frozen=True)
 class Instruction:
     """One instruction. `address`: in bytes from the kernel's begin (AMD: its number). `line`: of the text it was made
-    from, 0 if unknown. `target`: the address that it may branch to. `bytes`: of memory a thread, by a load or store.
+    from, 0 if unknown. `target`: the address that it may branch to; `table`: addresses, one of which it branches to.
+    `bytes`: of memory a thread, by a load or store.
     `weight`: times of its pipe, beside a plain instruction of its kind. `once`: one thread issues it for the program.
     `falls_through`: the next instruction may follow it.
     """
@@ -94,3 +95,4 @@ class Instruction:
     weight: float = 1.0
     once: bool = False
     falls_through: bool = True
+    table: tuple[int, ...] = ()

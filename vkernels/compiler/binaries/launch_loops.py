@@ -53,6 +53,8 @@ class LoopReport:
         """In a line: what a trip issues, and which unit it fills."""
         use, parts = self.use, []
         issued = f"{use.instructions} instructions"
+        if use.warps:
+            issued += f" in {use.warps} warps"
         if use.elected:
             issued += f" ({use.elected} more in one warp)"
         if use.tensor:

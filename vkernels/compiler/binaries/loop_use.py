@@ -44,7 +44,7 @@ class LoopUse:
     bytes a thread or more. `stalls`: cycles that a warp takes at least to issue it. `latency`: the same with waits for
     results (see `latency.py`). `waits`: instructions that wait for another's result. `lines`: instructions by the line
     of the text that they were made from; `line_bytes`: of device memory a thread, by line; `bulk_lines`: instructions
-    that start copies of boxes, by line.
+    that start copies of boxes, by line. `role`: as in `Region`; `warps`: of the program that have it, 0 for all.
     """
 
     first: int
@@ -64,6 +64,8 @@ class LoopUse:
     lines: Mapping[int, int] = field(repr=False)
     line_bytes: Mapping[int, int] = field(repr=False)
     bulk_lines: Mapping[int, int] = field(default_factory=dict, repr=False)
+    role: int = 0
+    warps: int = 0
 
     def count(self, *kinds: Kind) -> int:
         """Instructions of some kinds."""
@@ -80,8 +82,8 @@ BOX_COPIES = ("UTMALDG", "UTMASTG", "UTMAREDG")
 GLOBAL = (Kind.GLOBAL_LOAD, Kind.GLOBAL_STORE, Kind.COPY)
 
 
-def use_of(region: Region, architecture: str, warps: int) -> LoopUse:
-    """The counts of a region. `warps`: of a program."""
+def use_of(region: Region, architecture: str, warps: int, with_role: int = 0) -> LoopUse:
+    """The counts of a region. `warps`: of a program; `with_role`: that have the region's role, if warps have roles."""
     plain, elected = region.instructions, region.elected
     every = (*plain, *elected)
     kinds = Counter(each.kind.value for each in plain)
@@ -93,13 +95,14 @@ def use_of(region: Region, architecture: str, warps: int) -> LoopUse:
             moved[each.kind.value] += each.bytes
             if each.kind in GLOBAL:
                 by_line[each.line] += each.bytes
-    stalls, latency = trip_cycles(plain, architecture, warps)
+    stalls, latency = trip_cycles(plain, architecture, with_role or warps)
     return LoopUse(
         region.first, region.last, region.parent, region.is_innermost, len(plain), len(elected), dict(kinds),
         dict(moved), _tensor(every), sum(each.kind is Kind.TENSOR and each.tensor is None for each in every),
         sum(each.kind in GLOBAL and each.bytes >= 16 for each in plain), stalls, latency,
         sum(_waits(each) for each in plain), dict(Counter(each.line for each in every if each.line)), dict(by_line),
         dict(Counter(each.line for each in every if each.line and each.opcode.startswith(BOX_COPIES))),
+        region.role, with_role,
     )  # fmt: skip
 
 

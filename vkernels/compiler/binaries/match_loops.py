@@ -21,7 +21,7 @@ def trips_of(code: KernelCode, source: Source, trips: Sequence[float | None]) ->
     """
     chosen = [_of_lines(region, source) if n else 0 for n, region in enumerate(code.regions)]
     works = [_work(loop, source, trips, set(chosen)) for loop in chosen]
-    times = [_unrolled(region, works[n], source, code) for n, region in enumerate(code.regions)]
+    times = [_unrolled(n, works[n], source, code, chosen) for n in range(len(code.regions))]
     found: list[float | None] = []
     for n, region in enumerate(code.regions):
         if region.parent is None:
@@ -41,7 +41,8 @@ def copied_bytes(code: KernelCode, source: Source) -> list[float]:
     """Bytes that copies of boxes move to or from shared memory in one trip of each region of a program.
 
     Instructions do not say how many: warps share the parts of a box. A region that has a line's instructions as often
-    as any has the box of that line once; pipelines begin with several.
+    as any has the box of that line once; pipelines begin with several. Where warps have roles, Triton may lose lines of
+    copies: then a loop with such copies moves what its source's loads have.
     """
     least: dict[int, int] = {}
     for region in code.regions:
@@ -51,7 +52,12 @@ def copied_bytes(code: KernelCode, source: Source) -> list[float]:
     def moved(line: int, count: int) -> float:
         return source.accesses.get(line, (0, 0))[1] * count / least[line]
 
-    return [sum(moved(*each) for each in region.bulk_lines.items()) for region in code.regions]
+    found = []
+    for region in code.regions:
+        is_lost = region.role and region.bulk_lines and source.accesses.keys().isdisjoint(region.bulk_lines)
+        loop = source.loops[_of_lines(region, source)] if is_lost else None
+        found.append(float(loop.read_bytes) if loop else sum(moved(*each) for each in region.bulk_lines.items()))
+    return found
 
 
 def _peeled(number: int, code: KernelCode, source: Source, chosen: Sequence[int], work: _Work) -> float:
@@ -67,7 +73,7 @@ def _peeled(number: int, code: KernelCode, source: Source, chosen: Sequence[int]
             lines[loop] += count
     if not lines.get(chosen[number]):
         return 0.0
-    products = sum(each.multiply_adds(code.warps) for each in around.tensor)
+    products = sum(each.multiply_adds(around.warps or code.warps) for each in around.tensor)
     return products * lines[chosen[number]] / sum(lines.values()) / work.multiply_adds
 
 
@@ -118,13 +124,16 @@ def _ancestors(number: int, code: KernelCode, chosen: Sequence[int]) -> set[int]
     return found
 
 
-def _unrolled(region: LoopUse, loop: _Work, source: Source, code: KernelCode) -> float:
-    """Trips of the source in one of the binary.
+def _unrolled(number: int, loop: _Work, source: Source, code: KernelCode, chosen: Sequence[int]) -> float:
+    """Trips of the source in one of the binary. Roles that multiply share the products of a loop.
 
     Of loads and stores only those count that give each thread an element: of smaller ones threads repeat each other's.
     """
+    region = code.regions[number]
     if loop.multiply_adds and region.tensor:
-        products = sum(each.multiply_adds(code.warps) for each in region.tensor)
+        alike = zip(code.regions, chosen, strict=True)
+        sharing = len({each.role for each, loop_ in alike if each.tensor and loop_ == chosen[number]} - {0}) or 1
+        products = sharing * sum(each.multiply_adds(region.warps or code.warps) for each in region.tensor)
         return max(1.0, float(round(products / loop.multiply_adds)))
     threads = code.warps * code.threads
     moved = needed = 0.0
@@ -143,7 +152,9 @@ def _shared(
     if trips is None:
         return None
     parent = code.regions[number].parent
-    alike = [n for n, each in enumerate(code.regions) if each.parent == parent and chosen[n] == chosen[number]]
+    role = code.regions[number].role
+    same = [n for n, loop in enumerate(chosen) if loop == chosen[number] and code.regions[n].role == role]
+    alike = [n for n in same if code.regions[n].parent == parent]
     main = max(alike, key=lambda n: (times[n], -n))
     if number == main:
         return float(trips // times[main]) if around in (None, 1.0) and trips.is_integer() else trips / times[main]

@@ -16,6 +16,7 @@ from .find_loops import find_loops
 from .loop_use import LoopUse, use_of
 from .read_amdgcn import read_amdgcn
 from .read_sass import disassemble, read_sass
+from .roles import warps_of_roles
 from .shared_reads import distinct_part
 
 
@@ -48,7 +49,9 @@ def read_code(binary: Binary, seconds: float = 60, disassembly: str = "") -> Ker
         instructions = read_sass(disassembly or disassemble(binary.code, seconds), binary.name)
     else:
         instructions = read_amdgcn(binary.assembly, binary.name)
-    regions = tuple(use_of(region, binary.architecture, binary.warps) for region in find_loops(instructions))
+    found = find_loops(instructions)
+    shares = warps_of_roles(found, binary.ttgir)
+    regions = tuple(use_of(region, binary.architecture, binary.warps, shares.get(region.role, 0)) for region in found)
     threads = binary.threads // binary.warps
     return KernelCode(binary.architecture, binary.warps, threads, regions, distinct_part(binary.ttgir))
 

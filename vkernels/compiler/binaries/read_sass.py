@@ -31,6 +31,7 @@ _ENTRY = re.compile(
 )
 _TEXT = re.compile(r"(?:@(?P<predicate>!?U?P[T0-9]+)\s+)?(?P<opcode>[A-Z][A-Z0-9_]*(?:\.[\w:]+)*)\s*(?P<operands>.*)")
 _TARGET = re.compile(r"`\((\.L_x_\d+)\)|\b0x([0-9a-f]+)$")
+_TABLE = re.compile(r"BRANCH_TARGETS ([^\"]+)")
 
 
 def disassemble(code: bytes, seconds: float) -> str:
@@ -70,8 +71,9 @@ def read_sass(text: str, name: str) -> list[Instruction]:
             line = int(match["line"])
         else:
             instruction = _instruction(match["address"], match["text"], match["low"], match["high"], line)
-            labels |= dict.fromkeys(waiting, instruction.address)
-            waiting.clear()
+            if instruction.opcode != "NOP":  # padding is left out: its label is that of what follows
+                labels |= dict.fromkeys(waiting, instruction.address)
+                waiting.clear()
             if found and instruction.address <= found[-1].address:
                 raise FileError(f"a disassembly of {name} whose addresses are out of order")
             if len(found) >= MAX_INSTRUCTIONS:
@@ -108,13 +110,18 @@ def control_of(high: int) -> Control:
 def _with_target(instruction: Instruction, labels: dict[str, int], name: str) -> Instruction:
     if instruction.opcode.split(".")[0] not in ("BRA", "BRX", "JMP"):
         return instruction
+    if table := _TABLE.search(instruction.operands):
+        return replace(instruction, table=tuple(_address(label, labels, name) for label in table[1].split(",")))
     target = _TARGET.search(instruction.operands)
     if target is None:
         return instruction  # through a register: a return
-    address = labels.get(target[1], -1) if target[1] else int(target[2], 16)
-    if address < 0:
-        raise FileError(f"a disassembly of {name} with a branch to nowhere: {target[1]}")
-    return replace(instruction, target=address)
+    return replace(instruction, target=_address(target[1], labels, name) if target[1] else int(target[2], 16))
+
+
+def _address(label: str, labels: dict[str, int], name: str) -> int:
+    if label not in labels:
+        raise FileError(f"a disassembly of {name} with a branch to nowhere: {label}")
+    return labels[label]
 
 
 _UNIFORM_MOVE = re.compile(r"(UR\d+), 0x([0-9a-f]+)$")

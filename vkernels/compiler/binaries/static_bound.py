@@ -67,7 +67,7 @@ def loop_cycles(region: LoopUse, code: KernelCode, limits: Limits, copied: float
     """Cycles of one multiprocessor for a trip of one program, by unit; `latency`: of one warp. `copied`: bytes that
     copies of boxes move to or from shared memory, which no thread's access shows (`copied_bytes`)."""
     pipes = pipes_of(code.architecture, limits)
-    warps, threads = code.warps, code.threads
+    warps, threads = region.warps or code.warps, code.threads
     found = {
         ISSUE: (region.instructions * warps + region.elected) / pipes.issue,
         TENSOR: sum(
@@ -86,7 +86,7 @@ def loop_cycles(region: LoopUse, code: KernelCode, limits: Limits, copied: float
 
 
 def _memory(region: LoopUse, code: KernelCode, pipes: Pipes) -> float:
-    warps, threads = code.warps, code.threads
+    warps, threads = region.warps or code.warps, code.threads
     bytes_ = {kind: float(region.bytes.get(kind.value, 0)) for kind in _DATA}
     if not region.tensor:
         bytes_[Kind.SHARED_LOAD] *= code.distinct
@@ -102,9 +102,15 @@ def static_bound(
     """The bound for a launch. `trips`: of each region in one program; regions of unknown trips count once. `copied`: as
     in `loop_cycles`, of each region, if there are such copies."""
     cycles: dict[str, float] = {}
+    waiting: dict[int, float] = {}
     for region, often, moved in zip(code.regions, trips, copied or [0.0] * len(trips), strict=True):
         for name, one in loop_cycles(region, code, limits, moved).items():
-            cycles[name] = cycles.get(name, 0.0) + one * (1.0 if often is None else often)
+            times = 1.0 if often is None else often
+            cycles[name] = cycles.get(name, 0.0) + one * times
+            if name == LATENCY:
+                waiting[region.role] = waiting.get(region.role, 0.0) + one * times
+    # Roles run side by side, between code that is theirs together.
+    cycles[LATENCY] = waiting.pop(0, 0.0) + max(waiting.values(), default=0.0)
     cores, resident = limits.multiprocessors, max(1, work.resident)
     most = -(-work.programs // cores)
     waves = -(-work.programs // (cores * resident))
