@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from vkernels.ir.analysis.warp_roles import why_not_on
 from vkernels.ir.errors import PlanError
 from vkernels.ir.facts import Facts
 from vkernels.ir.plan import Plan
@@ -282,10 +283,16 @@ class Compilation:
         """A plan that was chosen for tensors that share no memory, for a call in which some are the same.
 
         What atomics update may be read too then, and has no private copies; what is read and written is moved by no
-        descriptor. Nothing is on a device without a unit for that.
+        descriptor. Nothing is on a device without a unit for that, nor have its warps roles. Raises `PlanError` where
+        they should, but are too many.
         """
         if plan.descriptors:
             plan = replace(plan, descriptors=self._described(plan, built))
+        limits = self.request.target.limits
+        if reason := why_not_on(limits, plan):
+            raise PlanError(f"the plan cannot be had here: {reason}")
+        if plan.warp_specialized and not limits.tensor_copies:
+            plan = replace(plan, warp_specialized=())
         if not self.request.same or not plan.private_copies:
             return plan
         from vkernels.ir.analysis.private_copies import private_tensors

@@ -8,6 +8,7 @@ from typing import NoReturn, get_args, get_origin
 
 from .errors import OptionError
 from .plan import PLAN_TYPES, RANGES, Home, Plan
+from .warp_roles import why_no_roles
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Pin:
     guards: Sequence[str] | None = None
     descriptors: Sequence[str] | None = None
     k_major: Sequence[str] | None = None
+    warp_specialized: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         for name, kind in PLAN_TYPES.items():
@@ -70,7 +72,7 @@ class Pin:
 
 
 def with_pin(plan: Plan, pin: Pin) -> Plan:
-    """A plan with what is pinned in place of its own."""
+    """A plan with what is pinned in place of its own. Plain plans that leave warps no room for roles have none."""
     changed: dict[str, object] = {}
     for each in fields(plan):
         pinned, own = getattr(pin, each.name, None), getattr(plan, each.name)
@@ -78,7 +80,10 @@ def with_pin(plan: Plan, pin: Pin) -> Plan:
             changed[each.name] = {**own, **pinned}
         elif pinned is not None:
             changed[each.name] = pinned
-    return replace(plan, **changed)  # type: ignore[arg-type]
+    found = replace(plan, **changed)  # type: ignore[arg-type]
+    if pin.warp_specialized and why_no_roles(found):
+        return replace(found, warp_specialized=())
+    return found
 
 
 def _count(option: str, name: str, value: object) -> int:

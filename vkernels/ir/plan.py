@@ -40,7 +40,8 @@ class Plan:
     chunk is tested, and left out where a mask lets nothing of it through. `descriptors`: names of tensor parameters
     whose tiles a GPU's copy unit moves, by descriptors of the tensors, wherever the call's layout allows it.
     `k_major`: names of tensor parameters copied first, in a launch of its own, so that the axis which dots contract is
-    contiguous, in rows of whole chunks.
+    contiguous, in rows of whole chunks. `warp_specialized`: whole axes whose loop of a dot a GPU's warps divide by
+    role, wherever descriptors move its operands: some warps move them, the others multiply.
     """
 
     tiles: Mapping[str, int] = field(default_factory=dict)
@@ -62,6 +63,7 @@ class Plan:
     guards: tuple[str, ...] = ()
     descriptors: tuple[str, ...] = ()
     k_major: tuple[str, ...] = ()
+    warp_specialized: tuple[str, ...] = ()
 
     @property
     def split(self) -> str | None:
@@ -104,6 +106,7 @@ class StructuralChoices:
     guards: tuple[str, ...] = ()
     descriptors: tuple[str, ...] = ()
     k_major: tuple[str, ...] = ()
+    warp_specialized: tuple[str, ...] = ()
 
 
 AS_IN_PLANS = tuple(each.name for each in fields(StructuralChoices) if each.name in PLAN_TYPES and each.name != "homes")

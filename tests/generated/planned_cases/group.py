@@ -140,7 +140,7 @@ def _decisions(plan: Plan) -> tuple[object, ...]:
     """Those that are no sizes."""
     structure = (
         plan.copies, plan.launches, plan.online, plan.packs, plan.lanes, plan.swizzle, plan.private_copies, plan.guards,
-        plan.descriptors,
+        plan.descriptors, plan.k_major, plan.warp_specialized,
     )  # fmt: skip
     return frozen(plan.homes), tuple(plan.splits), *structure
 

@@ -147,12 +147,27 @@ def test_a_large_products_operands_are_moved_by_descriptors_where_there_are_any(
     limits = limits_of(target_named(device))
     kernel = kernel_of(build("matmul_bias", "float16")[1])
     sizes = dict.fromkeys(("M", "N", "K"), 8192)
-    chosen, without = (choose_plan(kernel, sizes, limits, pin=pin) for pin in (None, Pin(descriptors=())))
+    pins = (Pin(warp_specialized=()), Pin(warp_specialized=(), descriptors=()))
+    chosen, without = (choose_plan(kernel, sizes, limits, pin=pin) for pin in pins)
     assert chosen.plan.descriptors == moved
     assert without.plan == replace(chosen.plan, descriptors=())
     assert chosen.seconds < without.seconds or not moved
     assert choose_plan(kernel, dict.fromkeys(sizes, 8191), limits).plan.descriptors == ()  # rows off by two bytes
     assert choose_plan(kernel, dict.fromkeys(sizes, 512), limits).plan.descriptors == ()  # too short to pay for them
+
+
+def test_warps_have_roles_where_results_are_in_tensor_memory():
+    kernel = kernel_of(build("matmul_bias", "float16")[1])
+    sizes = dict.fromkeys(("M", "N", "K"), 4096)
+    blackwell, hopper = (limits_of(target_named(name)) for name in ("b200-sxm-180", "h100-sxm5-80"))
+    chosen = choose_plan(kernel, sizes, blackwell)
+    assert (chosen.plan.warp_specialized, chosen.plan.descriptors) == (("k",), ("a", "b"))
+    assert chosen.use.threads == 32 * (chosen.plan.warps + 4)
+    assert chosen.seconds < choose_plan(kernel, sizes, blackwell, pin=Pin(warp_specialized=())).seconds
+    assert choose_plan(kernel, dict.fromkeys(sizes, 4090), blackwell).plan.warp_specialized == ()  # partial tiles
+    assert choose_plan(kernel, sizes, hopper).plan.warp_specialized == ()
+    pinned = choose_plan(kernel, sizes, hopper, pin=Pin(warp_specialized=("k",)))
+    assert (pinned.plan.warps, pinned.plan.descriptors, pinned.use.threads) == (4, ("a", "b"), 32 * 12)
 
 
 def test_a_small_product_has_no_groups_of_programs():

@@ -42,7 +42,10 @@ def test_plans_come_back_from_json_text(plan):
 def test_every_field_is_written_but_those_that_old_databases_do_not_know():
     """Entries and caches are found by the JSON of their plan, which must stay what it was for plans that do not
     have what was added later."""
-    later = {"swizzle": 4, "private_copies": 2, "guards": ("j",), "descriptors": ("x",), "k_major": ("b",)}
+    later = {
+        "swizzle": 4, "private_copies": 2, "guards": ("j",), "descriptors": ("x",), "k_major": ("b",),
+        "warp_specialized": ("k",),
+    }  # fmt: skip
     assert plan_to_json(Plan(**later)).keys() == {each.name for each in fields(Plan)}
     assert plan_to_json(Plan()).keys() == {each.name for each in fields(Plan)} - later.keys()
     assert plan_from_json(plan_to_json(Plan())) == Plan()

@@ -18,11 +18,12 @@ from .bank_conflicts import bank_bytes
 from .combining import combining_seconds
 from .item_widths import tensor_rate
 from .loops import Loop, LoopAccess, LoopStep
-from .operand_copies import is_copied_ahead, more_instructions, through_registers
+from .operand_copies import DESCRIBED_PART, is_copied_ahead, more_instructions, through_registers
 from .operation_weights import saved_by_approximating
 from .plan_batch import ModeledTimes, Numbers, PlanBatch, clipped
 from .shared_rows import exchange_seconds
 from .traffic import CacheTraffic
+from .warp_roles import all_warps, handed_over_part, multiplying_warps
 
 MEMORY_SECTOR = 64
 """Bytes that memory hands out at least."""
@@ -30,10 +31,6 @@ CACHE_REACHED = 0.4
 """Part of the paths from the last cache that programs fill: 5.5 to 7 of H100's 16.7 TB/s in microbenchmarks."""
 GPU_LEVEL_1 = 32 << 10
 """Bytes a multiprocessor that keep what a program reads again, at least; NVIDIA's also what shared memory leaves."""
-DESCRIBED_PART = 0.75
-"""Part of a dot operand's operations that remain where descriptors move it. In loops of products on sm_90, threads
-issue 106 instructions for 96 elements, with descriptors 84; 130 for 128 elements, and 93; on sm_100 93 for 96, and 69
-(Triton 3.9, tiles of 128 x 256 and 128 x 128 x 64)."""
 MEMORY_LATENCY = 7e-7
 """Seconds from a load to its use: 500 to 800 cycles, as published microbenchmarks of both vendors find."""
 CACHE_LATENCY = 3e-7
@@ -110,7 +107,9 @@ def programs_at_once(at: PlanBatch, limits: Limits, registers: Numbers, shared: 
     """How many programs run at once, and how many of them on one multiprocessor, of plans with these registers a
     thread and bytes of shared memory a program."""
     room, cores = room_of(limits), limits.multiprocessors
-    threads = at.warps * limits.warp
+    threads = all_warps(at, limits) * limits.warp
+    if at.choices.warp_specialized:  # roles take all registers of a multiprocessor between them
+        registers = np.maximum(registers, room.registers // threads)
     resident = np.minimum(room.threads // threads, room.registers // np.maximum(1, threads * registers))
     resident = np.minimum(np.minimum(resident, room.shared // np.maximum(1, shared)), room.programs)
     if limits.tensor_memory:
@@ -206,7 +205,7 @@ def gpu_work(at: PlanBatch, limits: Limits) -> _Work:
 
 def _work_of(at: PlanBatch, limits: Limits) -> _Work:
     found, threads = at.terms.loops, at.warps * limits.warp
-    alike = at.choices.held, at.choices.split, at.choices.descriptors
+    alike = at.choices.held, at.choices.split, at.choices.descriptors, at.choices.warp_specialized
     if ("work", at.loops, *alike) not in found:
         # Each descriptor is written to memory and read from there before it is used.
         total: _Work = (0.0, 0.0, 0.0, GPU_PROGRAM_SECONDS + len(at.choices.descriptors) * MEMORY_LATENCY)
@@ -229,7 +228,7 @@ def is_wieldy(at: PlanBatch, limits: Limits, registers: Numbers) -> Numbers:
     most, cores = at.of_all(words), NeedsDevice.of(limits).tensor_cores
     has_dots = any(loop.has_dots and tensor_rate(loop.tensor_dtype, limits) for loop in at.loops)
     elements = DOT_A_THREAD if cores and has_dots else A_THREAD
-    return (most <= elements * at.warps * limits.warp) & (registers <= BEYOND * limits.registers)
+    return (most <= elements * multiplying_warps(at, limits) * limits.warp) & (registers <= BEYOND * limits.registers)
 
 
 def _largest(loop: Loop, at: PlanBatch) -> Numbers:
@@ -304,7 +303,7 @@ def _work(loop: Loop, at: PlanBatch, limits: Limits, threads: Numbers) -> _Work:
         latency = latency / np.maximum(1, at.stages - 1 if copied else at.stages)
         operations = operations * (through_registers(at.stages) if copied else 1)
     if loop.axes and loop.has_dots and copied:  # operands are handed over, through registers without stages
-        handed_over = np.where(np.asarray(at.stages) > 1, 1, 2) * ON_CHIP_LATENCY
+        handed_over = np.where(np.asarray(at.stages) > 1, 1, 2) * ON_CHIP_LATENCY * handed_over_part(at, limits)
         latency = latency + handed_over + exchange_seconds(loop, at, limits)
     waits = waits / split + iterations * latency + (REDUCTION_LATENCY if loop.axes and loop.reduced else 0)
     issued = operations / split / (limits.warp * np.minimum(SCHEDULERS, at.warps)) / limits.clock

@@ -59,7 +59,8 @@ def beyond_bounds(kernel: KernelOp, limits: Limits, plan: Plan, pin: Pin | None 
     """
     pin = pin or Pin()
     axes = {op.axis.data: op for op in kernel.walk() if isinstance(op, TileOp | WholeOp)}
-    for name in (*plan.tiles, *plan.chunks, *plan.splits, *plan.order, *([] if plan.lanes is None else [plan.lanes])):
+    named = (*plan.tiles, *plan.chunks, *plan.splits, *plan.order, *plan.warp_specialized)
+    for name in (*named, *([] if plan.lanes is None else [plan.lanes])):
         if name not in axes:
             return f"it names axis {name}; the kernel has {', '.join(axes) or 'none'}"
     tensors = tensors_of(kernel)

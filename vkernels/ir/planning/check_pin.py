@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 
 from ..analyses import phases_of
 from ..analysis.schedule.nests import label_of
+from ..analysis.warp_roles import why_not_divided
 from ..dialect import KernelOp, PhaseOp, ScratchOp, SizeOp, TileOp, WholeOp
 from ..did_you_mean import did_you_mean
 from ..errors import PlanError
-from ..pin import Pin
+from ..pin import Pin, with_pin
+from ..plan import Plan
+from ..warp_roles import why_no_roles
 from .bounds import tensors_of
 from .decisions.decision import PlanDecision
 from .decisions.decisions import DECISIONS
+
+ROOM_FOR_ROLES = Plan(warps=4, stages=2, descriptors=("any",))
+"""A plan whose warps can have roles, but for what is pinned."""
 
 
 def check_pin(pin: Pin, kernel: KernelOp) -> None:
@@ -32,6 +39,11 @@ def check_pin(pin: Pin, kernel: KernelOp) -> None:
         "phase": lambda: _phases(kernel)[0],
         "value that crosses phases, or scratchpad,": lambda: [*_phases(kernel)[1], *scratchpads],
     }
+    for axis in pin.warp_specialized or ():
+        described = tensors_of(kernel) if pin.descriptors is None else pin.descriptors
+        room = why_no_roles(with_pin(ROOM_FOR_ROLES, replace(pin, warp_specialized=None)))
+        if axis in whole and (reason := room or why_not_divided(kernel, axis, described)):
+            raise PlanError(f"{name}: warp_specialized pins {axis!r}; {reason}")
     for decision in DECISIONS:
         named = _names(getattr(pin, decision.field))
         if decision.subject and named:

@@ -113,7 +113,7 @@ def plans_down(
     space = read_space(kernel, sizes, limits, needs, strides, pin)
     tried: list[RejectedPlan] = []
     given: list[Plan] = []
-    for some in (space, replace(space, lean=True)):
+    for some in _spaces(space):
         for candidate in candidates_of(some):
             if candidate.plan in given or not wanted(candidate.use):
                 continue
@@ -125,6 +125,17 @@ def plans_down(
             else:
                 tried.append(RejectedPlan(candidate.plan, float(candidate.times.seconds), reason))
     yield replace(_bottom(space), tried=tuple(tried[:MAX_REJECTED]))
+
+
+def _spaces(space: PlanSearchSpace) -> Iterator[PlanSearchSpace]:
+    """Where plans are looked for, one space after another: where no plan of a call leaves warps room for the roles that
+    are pinned, they have none."""
+    yield space
+    yield replace(space, lean=True)
+    if space.pin.warp_specialized:
+        plain = replace(space, pin=replace(space.pin, warp_specialized=()))
+        yield plain
+        yield replace(plain, lean=True)
 
 
 def candidates_of(space: PlanSearchSpace) -> Iterator[RefinedCandidate]:
@@ -234,7 +245,7 @@ def _with_fewer(candidate: RefinedCandidate) -> RefinedCandidate | None:
     cores, at = space.limits.multiprocessors, family.batch.only(np.arange(len(family.seconds)) == candidate.number)
     programs = float(np.max(at.threads_of_work))
     some = [cores * n for n in (1, 2, 4, 8) if cores * n < programs]
-    if space.limits.warp == 1 or not some or space.pin.resident_programs is not None:
+    if space.limits.warp == 1 or not some or space.pin.resident_programs is not None or at.choices.warp_specialized:
         return None
     taken, most = family.taken.rows([candidate.number] * len(some)), most_registers(at, space.limits)
     at = replace(at, resident=np.array(some, dtype=float)).only(True)

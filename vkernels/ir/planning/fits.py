@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..analysis.needs import Columns, NeedsDevice, NeedsUse
+from ..analysis.warp_roles import why_not_on
 from ..cost_model.plan_batch import Numbers, PlanBatch
+from ..cost_model.warp_roles import all_warps, multiplying_warps, role_registers
 from ..errors import PlanError
 from ..facts import Facts
 from ..limits import Limits
@@ -49,7 +51,11 @@ def columns_of(space: PlanSearchSpace, at: PlanBatch, phases: tuple[str, ...] | 
     before: _KnownColumns | None = whole.terms.loops.get(key)
     if before is not None and not np.any(wanted & ~before.plans):
         return before.of(wanted)
-    given = {"plan.warps": at.warps, "plan.stages": at.stages, f"split.{at.choices.split}": at.shares}
+    given = {
+        "plan.warps": multiplying_warps(at, space.limits),
+        "plan.stages": at.stages,
+        f"split.{at.choices.split}": at.shares,
+    }
     given |= {f"{kind}.{axis}": size for kind in ("tile", "chunk") for axis, size in at.sizes.items()}
     found = space.needs.columns(at.first(), space.sizes, NeedsDevice.of(space.limits), given, phases)
     whole.terms.loops[key] = _KnownColumns(wanted, found)
@@ -78,12 +84,16 @@ def most_registers(at: PlanBatch, limits: Limits) -> Numbers:
     device = NeedsDevice.of(limits)
     if not device.block_registers:
         return device.registers
+    if at.choices.warp_specialized:
+        return np.minimum(device.registers, role_registers(at, limits))
     return np.minimum(device.registers, device.block_registers // (at.warps * limits.warp))
 
 
 def which_fit(columns: Columns, at: PlanBatch, limits: Limits) -> Numbers:
     """Which plans of a batch fit, by everything but swap space."""
-    fits = (columns.least_registers <= most_registers(at, limits)) & (at.warps * limits.warp <= limits.threads)
+    fits = (columns.least_registers <= most_registers(at, limits)) & (
+        all_warps(at, limits) * limits.warp <= limits.threads
+    )
     fits = fits & (columns.shared <= limits.shared)
     return fits & ((columns.tensor_memory <= limits.tensor_memory) if limits.tensor_memory else True)
 
@@ -93,6 +103,8 @@ def why_inapplicable(space: PlanSearchSpace, plan: Plan) -> str | None:
 
     Tensors are distinct, as in all code: where some are the same, the kernel uses one in place of all.
     """
+    if reason := why_not_on(space.limits, plan):
+        return reason
     try:
         check_plan(plan_kernel(space.kernel, plan, Facts(dict(space.sizes), distinct=True), space.structure))
     except PlanError as error:

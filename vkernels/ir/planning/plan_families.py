@@ -18,6 +18,7 @@ from ..limits import Limits
 from ..pin import NO_PIN, Pin
 from ..plan import AS_IN_PLANS, Home, StructuralChoices
 from .decisions.decisions import DECISIONS, excludes_split, weight_of
+from .decisions.descriptors import operands_to_describe
 from .fits import columns_of, most_registers, which_fit
 from .plan_grid import plan_grid
 from .space import PlanSearchSpace
@@ -32,6 +33,8 @@ def pinned_move(space: PlanSearchSpace, choices: StructuralChoices) -> Structura
     defaults = {value.label: value.homes[0] for value in space.needs.crossing}
     kept = {label: home for label, home in homes.items() if home is not defaults.get(label)}
     decided = {name: value for name in AS_IN_PLANS if (value := getattr(pin, name)) is not None}
+    if pin.warp_specialized and pin.descriptors is None:
+        decided["descriptors"] = operands_to_describe(space)
     split = _split(pin, choices)
     held = _held(space, choices, split)
     return replace(choices, held=held, homes=tuple(sorted(kept.items())), split=split, **decided)

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ...limits import Limits
 from ...occupancy import AmdSizes, NvidiaSizes
 
+OTHER_WARPS = 4
+"""Warps that move operands, or wait, where warps have roles: registers are given away by groups of four."""
 UNKNOWN_TRIPS = 16
 """Assumed iterations of a loop whose bounds are not arithmetic on sizes."""
 
@@ -24,7 +27,8 @@ class NeedsDevice:
     `block_registers`: shared by all threads of one program, 0 for no limit. `tensor_memory`: columns in which tensor
     cores accumulate, 0 where they use registers. `copies_ahead`: pipelined loads bypass registers on their way to
     shared memory. `dots_from_shared`: tensor cores read operands from there, not from registers. `tensor_cores`:
-    whether Triton uses them, which it does not before sm_80. `is_amd`: compiled by AMD's compiler, whose registers
+    whether Triton uses them, which it does not before sm_80. `has_roles`: warps can divide a loop by role
+    (`analysis/warp_roles.py`). `is_amd`: compiled by AMD's compiler, whose registers
     were fitted separately.
     """
 
@@ -37,6 +41,7 @@ class NeedsDevice:
     dots_from_shared: bool = False
     tensor_cores: bool = True
     is_amd: bool = False
+    has_roles: bool = False
 
     @staticmethod
     def of(limits: Limits) -> NeedsDevice:
@@ -50,12 +55,26 @@ class NeedsDevice:
             registers = min(2 * registers, sizes.registers) if sizes.unified else registers
         return NeedsDevice(
             limits.warp, registers, limits.register_bytes, block_registers, limits.tensor_memory, limits.copies_ahead,
-            limits.dots_from_shared, tensor_cores, isinstance(sizes, AmdSizes),
+            limits.dots_from_shared, tensor_cores, isinstance(sizes, AmdSizes), limits.tensor_copies,
         )  # fmt: skip
 
     @property
     def is_cpu(self) -> bool:
         return self.warp == 1
+
+    @property
+    def multiplying_groups(self) -> int:
+        """Groups of warps as large as a program's that multiply, where warps have roles: on sm_90 each holds a part of
+        the rows."""
+        return 2 if self.dots_from_shared and not self.tensor_memory else 1
+
+    def multiplying_warps(self, warps: Any, has_roles: bool) -> Any:
+        """Those of a program's warps that multiply, one number or an array."""
+        return warps * self.multiplying_groups if has_roles and self.has_roles else warps
+
+    def all_warps(self, warps: Any, has_roles: bool) -> Any:
+        """The same with those that move operands."""
+        return self.multiplying_warps(warps, has_roles) + (OTHER_WARPS if has_roles and self.has_roles else 0)
 
     def registers_of(self, threads: int) -> int:
         """The most registers per thread in a program with this many threads."""

@@ -170,7 +170,7 @@ class Needs:
     ) -> list[float]:
         """The value of each symbol, in the order of `_names`."""
         known: dict[str, float] = {
-            **sizes, **constants_for(device), "plan.warps": 1 if device.is_cpu else plan.warps,
+            **sizes, **constants_for(device), "plan.warps": _warps(plan, device),
             "plan.stages": plan.stages, "plan.persistent": int(plan.resident_programs > 0), "device.warp": device.warp,
             "device.tensor_memory": int(device.tensor_memory > 0), "device.copies_ahead": int(device.copies_ahead),
             "device.dots_from_shared": int(device.dots_from_shared), "device.tensor_cores": int(device.tensor_cores),
@@ -215,7 +215,7 @@ class Needs:
         columns = [values[n : -3 : len(_FIELDS)] for n in range(len(_FIELDS))]
         phases = tuple(map(PhaseQuantities, [phase.name for phase in self.phases], *columns))
         scratch, swap, distinct = values[-3:]
-        threads = device.warp * plan.warps
+        threads = device.warp * device.all_warps(plan.warps, bool(plan.warp_specialized))
         worst = {name: max(column, default=0) for name, column in zip(_FIELDS, columns, strict=True)}
         allowed = device.registers_of(threads) + SPILL_ALLOWANCE / device.register_bytes
         return NeedsUse(
@@ -244,6 +244,11 @@ class Needs:
             return (*grids, *[grid] * (len(plan.launches) + 1))
         shared = self.splittable.get(split, (True,))
         return (*grids, *(grid * plan.splits[split] if shares else grid for shares in shared))
+
+
+def _warps(plan: Plan, device: NeedsDevice) -> int:
+    """The warps among which tiles are divided."""
+    return 1 if device.is_cpu else int(device.multiplying_warps(plan.warps, bool(plan.warp_specialized)))
 
 
 def _plain(column: Any) -> Any:

@@ -10,6 +10,7 @@ from xdsl.ir import Block, Region, SSAValue
 
 from ..common import terminator_of
 from .state import TtirState
+from .warp_roles import keep_roles
 
 
 def lower_for(state: TtirState, operation: ForOp) -> None:
@@ -22,6 +23,7 @@ def lower_for(state: TtirState, operation: ForOp) -> None:
         state.walk(source)
         state.build.add(YieldOp(*state.carried(terminator_of(source).operands)))
     op = ForOp(bounds[0], bounds[1], bounds[2], initial, body)
+    keep_roles(operation, op)
     state.build.add(op)
     state.bind(operation.results, op.results, operation.iter_args)
 

@@ -31,6 +31,7 @@ from .positions import lower_below, lower_broadcast, lower_constant, lower_inter
 from .reductions import lower_reduction, lower_scan
 from .state import SLOT_BYTES, TtirState
 from .tiles import element_bytes, memory_bytes, memory_element
+from .warp_roles import HAS_ROLES
 
 
 def lower_to_ttir(
@@ -110,9 +111,11 @@ class _Launch:
         """Say how large sizes are at least, so that loops over them surely run.
 
         Where one might not, matrix units of sm_90 take turns with all other instructions (ptxas C7513, C7515): on that
-        way around the loop, plain instructions define the sums that they may still be adding to.
+        way around the loop, plain instructions define the sums that they may still be adding to. Where warps divide a
+        loop nothing is said: Triton's pass for sm_90 fails at operations that belong to no role.
         """
-        if not any(isinstance(op, ForOp) for op in self.entry.walk()):
+        loops = [op for op in self.entry.walk() if isinstance(op, ForOp)]
+        if not loops or any(HAS_ROLES in loop.attributes for loop in loops):
             return
         for name, least in self.signature.facts.least.items():
             size = self.signature.sizes[name]

@@ -24,10 +24,11 @@ from .sizes import CHUNKS, RESIDENT_PROGRAMS, STAGES, TILES, WARPS
 from .splits import SPLITS
 from .streams import STREAMS
 from .swizzle import SWIZZLE
+from .warp_specialized import WARP_SPECIALIZED
 
 DECISIONS = (
     TILES, CHUNKS, HOMES, COPIES, ORDER, LANES, SPLITS, ONLINE, GUARDS, PACKS, K_MAJOR, STREAMS, SWIZZLE,
-    PRIVATE_COPIES, DESCRIPTORS, LAUNCHES, WARPS, STAGES, RESIDENT_PROGRAMS,
+    PRIVATE_COPIES, DESCRIPTORS, WARP_SPECIALIZED, LAUNCHES, WARPS, STAGES, RESIDENT_PROGRAMS,
 )  # fmt: skip
 DECISION_OF = {decision.field: decision for decision in DECISIONS}
 NEVER_SPLIT = {
@@ -43,10 +44,14 @@ def things_to_decide(space: PlanSearchSpace) -> list[Alternatives]:
 
 
 def _consistent(alternatives: Alternatives, choices: StructuralChoices) -> Iterator[StructuralChoices]:
-    """Alternatives; where an axis is split, without what excludes that; K-major copies are moved by no descriptor."""
+    """Alternatives; where an axis is split, without what excludes that; K-major copies are moved by no descriptor, and
+    warps have roles in loops whose operands are, of kernels that keep nothing in memory."""
     for found in alternatives(choices):
         if copied := set(found.descriptors) & set(found.k_major):
             found = replace(found, descriptors=tuple(name for name in found.descriptors if name not in copied))
+            found = replace(found, warp_specialized=())
+        if found.homes or found.launches or found.held.intersection(found.warp_specialized):
+            found = replace(found, warp_specialized=())
         yield found if found.split is None else replace(found, **NEVER_SPLIT)
 
 

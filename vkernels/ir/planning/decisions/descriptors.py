@@ -22,14 +22,20 @@ def _names(space: PlanSearchSpace) -> tuple[str, ...]:
 
 def _alternatives(space: PlanSearchSpace) -> list[Alternatives]:
     """Operands of dots, all of them or none: what threads handle anyway gains little."""
-    if not space.limits.tensor_copies or not space.needs.dots:
-        return []
-    operands = tuple(name for name in _names(space) if all(map(feeds_dots, _boxes(space, name))))
+    operands = operands_to_describe(space)
     return [partial(_toggle, operands)] if operands else []
 
 
+def operands_to_describe(space: PlanSearchSpace) -> tuple[str, ...]:
+    """Operands of dots that a device's copy unit can move."""
+    if not space.limits.tensor_copies or not space.needs.dots:
+        return ()
+    return tuple(name for name in _names(space) if all(map(feeds_dots, _boxes(space, name))))
+
+
 def _toggle(operands: tuple[str, ...], choices: StructuralChoices) -> Iterator[StructuralChoices]:
-    yield replace(choices, descriptors=() if choices.descriptors else operands)
+    if not choices.warp_specialized:
+        yield replace(choices, descriptors=() if choices.descriptors else operands)
 
 
 def _boxes(space: PlanSearchSpace, name: str) -> list[AccessOp]:

@@ -16,6 +16,7 @@ from .planned_kernel import PlannedKernel
 from .private_copies import check_private_copies
 from .split_axes import check_split
 from .swizzle import check_swizzle
+from .warp_roles import check_warp_roles
 
 
 def check_plan(planned: PlannedKernel) -> None:
@@ -25,7 +26,7 @@ def check_plan(planned: PlannedKernel) -> None:
     """
     for check in (
         check_packs, check_k_major, check_split, check_cuts, check_swizzle, check_private_copies, check_guards,
-        check_descriptors, _check_operations,
+        check_descriptors, check_warp_roles, _check_operations,
     ):  # fmt: skip
         check(planned)
 

@@ -23,6 +23,7 @@ from .homes import store_home
 from .mapping_state import MappingState
 from .online import OnlineSums
 from .visits import values_of, visited
+from .warp_roles import give_roles
 from .words import dot_step, first_sum
 
 Body = Callable[[LoopFrame, Sequence[SSAValue]], list[SSAValue]]
@@ -247,14 +248,16 @@ def emit_chunks(
         first, last = found.first, found.last
         body = _guarded(state, name, reach, found, body)
     step = frame.number(axis.size)
-    if axis.exact:
-        return _loop(frame, name, first, last, step, None, initial, body)
-    if any(tile.is_tile and frame.span(tile.name).count is not None for tile in state.axes.values()):
-        return _loop(frame, name, first, last, step, stop, initial, body)
+    is_partial = any(tile.is_tile and frame.span(tile.name).count is not None for tile in state.axes.values())
+    if axis.exact or is_partial:
+        totals = _loop(frame, name, first, last, step, None if axis.exact else stop, initial, body)
+        give_roles(state, name, totals)
+        return totals
     chunks = frame.combined(arith.FloorDivSIOp, frame.combined(arith.SubiOp, stop, start), step)
     middle = frame.combined(arith.AddiOp, frame.combined(arith.MuliOp, chunks, step), start)
     end = middle if last is stop else frame.combined(arith.MinSIOp, middle, last)
     totals = _loop(frame, name, first, end, step, None, initial, body)
+    give_roles(state, name, totals)
     return _rest(frame, name, middle, stop, totals, full, None if last is stop else last)
 
 
