@@ -14,7 +14,6 @@ from typing import Any
 
 import msgspec
 
-from vkernels.compiler.protocols import KernelLike
 from vkernels.compiler.session import CompilerSession
 from vkernels.ir.errors import ArgumentError, Error, OptionError
 from vkernels.ir.plan_json import plan_to_json
@@ -28,6 +27,7 @@ from . import manifest as records
 from .build_cpu import CpuPiece, CpuTarget, cpu_pieces, cpu_target
 from .build_request import BuildOptions, BuildRequest
 from .bundle import content_name
+from .identify import source_hash
 
 _COMPILERS = ("llvmlite", "triton", "xdsl", "numpy")
 
@@ -57,10 +57,7 @@ def bundled(
     """
     targets = [cpu_target(name) for name in dict.fromkeys(options.targets)]
     draft = Draft()
-    references: dict[str, str] = {}
     for request in requests:
-        if references.setdefault(request.kernel.name, request.reference) != request.reference:
-            raise OptionError(f"two kernels have the name {request.kernel.name}: a bundle knows them by name")
         variant = _variant(draft, request, targets, options, session, progress)
         _add_variant(draft, request, variant, options)
     support = tuple(_support(draft, sorted({target.machine for target in targets})))
@@ -87,7 +84,8 @@ def _variant(
             progress(f"{request.kernel.name} {sizes} for {target.name}")
             strides = request.strides[number] if request.strides else {}
             is_last = number == len(request.shapes) - 1
-            same = [((other, written),) for written, other in pairs] if options.in_place else []
+            same = [request.same[number] if request.same else ()]
+            same += [((other, written),) for written, other in pairs] if options.in_place else []
             for piece in cpu_pieces(request, shape, strides, target, options, session, same, is_last):
                 code = _code(draft, piece, target, shape)
                 if code not in codes:
@@ -119,14 +117,23 @@ def _code(draft: Draft, piece: CpuPiece, target: CpuTarget, shape: Mapping[str, 
 
 def _add_variant(draft: Draft, request: BuildRequest, variant: records.Variant, options: BuildOptions) -> None:
     kernel = request.kernel
+    parameters = tuple(_parameter(each, each.name in request.left_open) for each in kernel.parameters)
+    is_deterministic = kernel.deterministic or options.deterministic
+    made = records.Kernel(kernel.name, request.reference, source_hash(kernel), is_deterministic, parameters, ())
     known = draft.kernels.get(kernel.name)
-    if known is None:
-        parameters = tuple(_parameter(each, each.name in request.left_open) for each in kernel.parameters)
-        known = records.Kernel(
-            kernel.name, request.reference, source_hash(kernel), kernel.deterministic or options.deterministic,
-            parameters, (),
-        )  # fmt: skip
-    draft.kernels[kernel.name] = msgspec.structs.replace(known, variants=merged_variants([*known.variants, variant]))
+    if known is not None and msgspec.structs.replace(known, variants=()) != made:  # another kernel of this name
+        made = msgspec.structs.replace(made, name=qualified(request.reference))
+        known = draft.kernels.get(made.name)
+        if known is not None and msgspec.structs.replace(known, variants=()) != made:
+            raise OptionError(f"two kernels are called {request.reference}: a bundle cannot tell them apart")
+    known = known or made
+    draft.kernels[known.name] = msgspec.structs.replace(known, variants=merged_variants([*known.variants, variant]))
+
+
+def qualified(reference: str) -> str:
+    """A kernel's name with that of its module or file: `norms.forward`."""
+    where, _, name = reference.rpartition(":")
+    return f"{where.removesuffix('.py').replace('/', '.').rpartition('.')[2]}.{name}"
 
 
 def merged_variants(variants: Iterable[records.Variant]) -> tuple[records.Variant, ...]:
@@ -151,15 +158,6 @@ def _parameter(parameter: Any, is_open: bool) -> records.Parameter:
         parameter.name, parameter.kind, tuple(parameter.dimensions), tuple(parameter.dtypes), has_default, default,
         is_open and parameter.tunable is not None,
     )  # fmt: skip
-
-
-def source_hash(kernel: KernelLike) -> str:
-    """SHA-256 of the text of a kernel's function; of no text where Python has none."""
-    try:
-        text = inspect.getsource(getattr(kernel, "function", type(kernel)))
-    except (OSError, TypeError):
-        text = ""
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _support(draft: Draft, machines: Iterable[str]) -> Iterable[records.Support]:

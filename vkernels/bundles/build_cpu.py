@@ -94,7 +94,8 @@ def cpu_pieces(
     request: BuildRequest, shape: Mapping[str, int], strides: Mapping[str, Sequence[int]], target: CpuTarget,
     options: BuildOptions, session: CompilerSession, same: Sequence[Same], for_others: bool,
 ) -> Iterator[CpuPiece]:  # fmt: skip
-    """The code of a kernel for a shape; `for_others`: also for other sizes. `same`: for calls in which tensors are one.
+    """The code of a kernel for a shape: for calls in which the tensors of each of `same` are one, and for other
+    sizes, if `for_others`.
 
     Raises what compiling for the shape raises. Where there is no code for other sizes, there is none.
     """
@@ -110,7 +111,6 @@ def cpu_pieces(
         )  # fmt: skip
 
     exact = compilation(arguments)
-    yield _piece("shape", exact, target)
     for pairs in same:
         yield replace(_piece("shape", exact.given(arguments, pairs), target), same=pairs)
     if not (options.plain and for_others):

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from vkernels.compiler.arguments import Same
 from vkernels.compiler.protocols import KernelLike, Signature
 
 
 @dataclass(frozen=True)
 class BuildRequest:
     """A kernel to compile. `shapes`: sizes by name, of one or several calls; `strides`: of tensors that are not row
-    after row, for each shape; `left_open`: constants that calls do not give; `reference`: MODULE:NAME."""
+    after row, for each shape; `same`: for each shape, which tensors are one; `left_open`: constants that calls do not
+    give; `reference`: MODULE:NAME."""
 
     kernel: KernelLike
     signature: Signature
@@ -19,6 +21,7 @@ class BuildRequest:
     strides: tuple[Mapping[str, Sequence[int]], ...] = ()
     left_open: tuple[str, ...] = ()
     reference: str = ""
+    same: tuple[Same, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from vkernels.compiler.arguments import CPU, Arguments, Same
-from vkernels.compiler.protocols import Constant
+from vkernels.compiler.protocols import Constant, KernelLike
 from vkernels.compiler.request import CompileRequest, CompileTarget
 from vkernels.compiler.size_classes import EXACT, SizeClass
 from vkernels.ir.errors import NotInBundleError, OutOfMemoryError
@@ -21,9 +21,8 @@ from vkernels.runtime.call_entry import CallEntry, Runnable, filled
 from vkernels.runtime.dispatch import Launcher
 from vkernels.runtime.threads import get_threads
 
-from .frozen_kernel import FrozenKernel
 from .loaded_code import LoadedCode
-from .manifest import Code, Variant
+from .manifest import Code, Kernel, Variant
 from .match import codes_for, variant_for
 
 if TYPE_CHECKING:
@@ -82,15 +81,15 @@ class FrozenProvider:
 
 
 class FrozenLauncher(Launcher):
-    """Calls one kernel of a bundle. `read`: loads the code of a record; `runnable`: code of a variant that runs on this
-    machine, the best first; `fallback`: what calls without code of their own do."""
+    """Calls one kernel by its record in a bundle. `read`: loads the code of a record; `runnable`: code of a variant
+    that runs on this machine, the best first; `fallback`: what calls without code of their own do."""
 
     def __init__(
-        self, kernel: FrozenKernel, runnable: Callable[[Variant], Sequence[Code]], read: Callable[[Code], LoadedCode],
-        fallback: str,
+        self, kernel: KernelLike, record: Kernel, runnable: Callable[[Variant], Sequence[Code]],
+        read: Callable[[Code], LoadedCode], fallback: str,
     ):  # fmt: skip
         super().__init__(kernel)
-        self._record, self._runnable, self._read, self._fallback = kernel.record, runnable, read, fallback
+        self._record, self._runnable, self._read, self._fallback = record, runnable, read, fallback
 
     def _compilation(
         self, values: Sequence[Any], left_open: Mapping[int, Constant], is_deterministic: bool,

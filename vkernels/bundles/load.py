@@ -5,18 +5,22 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 
+from vkernels.compiler.protocols import KernelLike
 from vkernels.ir.did_you_mean import did_you_mean
 from vkernels.ir.errors import NotInBundleError, OptionError
+from vkernels.runtime.dispatch import Launcher, use_launchers
 from vkernels.runtime.native_functions import provide_object
 from vkernels.targets.instruction_sets import lacking
 
 from .bundle import Bundle, open_bundle
 from .frozen_kernel import FrozenKernel
 from .frozen_launcher import FrozenLauncher
+from .identify import record_of
 from .loaded_code import LoadedCode, load_code
-from .manifest import Code, Variant
+from .manifest import Code, Kernel, Variant
 from .match import check_fallback
 from .trust import Trust
 
@@ -29,11 +33,11 @@ class FrozenBundle:
 
     def __init__(self, bundle: Bundle, fallback: str = "error"):
         check_fallback(fallback)
-        self.bundle = bundle
+        self.bundle, self._fallback = bundle, fallback
         self._loaded: dict[str, LoadedCode] = {}
         self._kernels = {record.name: FrozenKernel(record) for record in bundle.manifest.kernels}
         for kernel in self._kernels.values():
-            kernel.use(FrozenLauncher(kernel, _runnable, self._read, fallback))
+            kernel.use(self._launcher(kernel, kernel.record))
         for support in bundle.manifest.support:
             if support.machine == platform.machine():
                 provide_object(support.key, partial(bundle.read, support.object))
@@ -62,6 +66,23 @@ class FrozenBundle:
             return self[name]
         except NotInBundleError as error:
             raise AttributeError(str(error)) from None
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Within, calls of all kernels in this process, also those in library functions and torch modules, run the
+        bundle's code, and compile nothing.
+
+        A kernel is found by its name and the text of its function. Raises `NotInBundleError` for calls that the bundle
+        has no code for, and for kernels that it does not have.
+        """
+        with use_launchers(self._launcher_of):
+            yield
+
+    def _launcher_of(self, kernel: KernelLike) -> Launcher:
+        return self._launcher(kernel, record_of(self.bundle.manifest, kernel, self.bundle.path.name))
+
+    def _launcher(self, kernel: KernelLike, record: Kernel) -> FrozenLauncher:
+        return FrozenLauncher(kernel, record, _runnable, self._read, self._fallback)
 
     def _read(self, code: Code) -> LoadedCode:
         key = f"{code.cpu.object} {code.plan}"

@@ -5,16 +5,21 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from vkernels.ir.errors import OptionError
 
 from .options import Constants, DType, Layouts
 from .results import check_writable, console_for, progress_bar
 
+if TYPE_CHECKING:
+    from vkernels.bundles.build_request import BuildRequest
+
 Kernels = Annotated[
     list[str],
-    typer.Argument(metavar="KERNEL…", help="Library kernels or families, or FILE.py:KERNEL (executed)."),
+    typer.Argument(metavar="KERNEL…", help="Library kernels, FILE.py:KERNEL, or FILE.py:FUNCTION → (program, inputs)."),
 ]
 Output = Annotated[Path, typer.Option("-o", "--output", metavar="FILE.vkb", help="The bundle to write.")]
 Targets = Annotated[
@@ -40,6 +45,35 @@ Deterministic = Annotated[
 ]
 
 
+def program_requests(name: str) -> list[BuildRequest]:
+    """The kernel calls of a program, FILE.py:FUNCTION, which returns it and its inputs: it is run once.
+
+    A torch module that calls no kernel has its layers replaced first. Raises `OptionError` where there is no call.
+    """
+    from vkernels.autotune.models import read_model, run_once
+    from vkernels.bundles.record import recorded_calls
+
+    program, arguments, named = read_model(name)
+
+    def run() -> None:
+        run_once(program, arguments, named)
+
+    found = recorded_calls(run)
+    if not found.requests:
+        from torch.nn import Module
+
+        if isinstance(program, Module):
+            from vkernels.torch import replace
+
+            replace(program, everywhere=True)
+            found = recorded_calls(run)
+    if not found.requests:
+        raise OptionError(
+            f"{name} calls no kernel on the CPU{'' if not found.elsewhere else ', only on other devices'}"
+        )
+    return found.requests
+
+
 def build(
     kernels: Kernels,
     output: Output,
@@ -59,8 +93,8 @@ def build(
     from vkernels.bundles.bundle import write_bundle
     from vkernels.bundles.signing import read_key
     from vkernels.compiler.default_session import default_session
-    from vkernels.inspect.bundle_requests import bundle_requests
-    from vkernels.inspect.resolve import resolve_tasks
+    from vkernels.inspect.bundle_requests import bundle_requests, is_kernel
+    from vkernels.inspect.resolve import is_in_file, resolve_tasks
     from vkernels.inspect.specialisation import parse_specialisation
     from vkernels.library.catalogue import CATALOGUE
 
@@ -68,8 +102,12 @@ def build(
     keys = [read_key(path) for path in sign or []]
     each_shape: list[str | None] = [*shapes] if shapes else [None]
     wanted = [parse_specialisation(dtype, shape, constants, layout) for shape in each_shape]
-    tasks = [task for request in wanted for task in resolve_tasks(kernels, request, CATALOGUE)]
+    programs = [name for name in kernels if is_in_file(name) and not is_kernel(name)]
+    named = [name for name in kernels if name not in programs]
+    tasks = [task for request in wanted for task in (resolve_tasks(named, request, CATALOGUE) if named else ())]
     requests = bundle_requests(tasks, wanted[0].layouts)
+    for name in programs:
+        requests += program_requests(name)
     names = tuple(name.strip() for name in targets.split(",") if name.strip())
     options = BuildOptions(names, in_place, plain, deterministic, shlex.join(["vk", *sys.argv[1:]]))
     steps = len(dict.fromkeys(names)) * sum(len(request.shapes) for request in requests)

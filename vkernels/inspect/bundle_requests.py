@@ -10,8 +10,16 @@ from vkernels.compiler.protocols import Signature
 from vkernels.ir.errors import OptionError
 from vkernels.language.kernel import Kernel
 
+from .cases import executed, is_vk_kernel
+from .resolve import source_in_file
 from .specialisation import KINDS
 from .task import Task, kernel_of, signature_of, strides_of
+
+
+def is_kernel(name: str) -> bool:
+    """Whether FILE.py:NAME is a kernel; the file is executed. Raises `OptionError` and `FileError`."""
+    source = source_in_file(name)
+    return is_vk_kernel(getattr(executed(source.file), source.name, None))
 
 
 def bundle_requests(tasks: Sequence[Task], layouts: Mapping[str, str] = {}) -> list[BuildRequest]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -30,7 +31,7 @@ from .class_calls import GPU_SECONDS, ClassCalls
 from .dispatch_keys import KEYS
 from .like_calls import Addresses
 from .present_target import present_target
-from .threads import on_threads_change, the_pool
+from .threads import forget_calls, on_threads_change, the_pool
 
 if TYPE_CHECKING:
     from vkernels.compiler.code_providers import CodeProvider
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
     from .gpu.calls import GpuCalls
 
-__all__ = ["Launcher", "call", "compile", "launcher_of", "limits"]
+__all__ = ["Launcher", "call", "compile", "launcher_of", "limits", "use_launchers"]
 
 MAX_CACHED_CALLS = 2048
 """Keys of calls that a kernel caches; the oldest goes first. Each holds some KB; code is shared by a class of sizes."""
@@ -62,7 +63,32 @@ def launcher_of(kernel: KernelLike) -> Launcher:
     """The launcher that calls of a kernel share."""
     attributes = vars(kernel)  # with the kernel itself, so that both go together
     launcher: Launcher | None = attributes.get("_launcher")
-    return attributes.setdefault("_launcher", Launcher(kernel)) if launcher is None else launcher
+    if launcher is None:
+        launcher = attributes.setdefault("_launcher", _makers[-1](kernel))
+        _shared.add(launcher)
+    return launcher
+
+
+@contextmanager
+def use_launchers(make: Callable[[KernelLike], Launcher]) -> Iterator[None]:
+    """Within, calls of all kernels, in all threads, go through launchers that `make` makes, one for each kernel."""
+    _makers.append(make)
+    _drop_launchers()
+    try:
+        yield
+    finally:
+        _makers.remove(make)
+        _drop_launchers()
+
+
+def _drop_launchers() -> None:
+    """Make the launchers of all kernels anew, and record calls of library functions anew."""
+    for launcher in list(_shared):
+        attributes = vars(launcher.kernel)
+        if attributes.get("_launcher") is launcher:
+            attributes.pop("_launcher", None)
+    _shared.clear()
+    forget_calls()
 
 
 def limits(device: str = CPU) -> Limits:
@@ -362,6 +388,10 @@ def _pairs(written: Sequence[str], arguments: Arguments) -> tuple[tuple[int, int
 
 
 _launchers: WeakSet[Launcher] = WeakSet()
+_shared: WeakSet[Launcher] = WeakSet()
+"""Those that `launcher_of` made."""
+_makers: list[Callable[[KernelLike], Launcher]] = [Launcher]
+"""The last makes launchers."""
 
 
 def _forget_calls() -> None:

@@ -7,19 +7,21 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.library import Library
-from xdsl.ir import SSAValue
 
-from vkernels.compiler.specialise import kernel_in, written_tensors
-from vkernels.ir.dialect import AccessOp, GatherOp, KernelOp, LoadOp, ScatterOp, StoreOp
 from vkernels.ir.errors import ArgumentError, OptionError
 from vkernels.language import Kernel, Parameter
 from vkernels.language.declaration import with_dtype
 
 from .registering import Context, Operation, define, like
+
+if TYPE_CHECKING:
+    from xdsl.ir import SSAValue
+
+    from vkernels.ir.dialect import KernelOp
 
 _NAME = re.compile(r"([A-Za-z_]\w*)::([A-Za-z_]\w*)")
 
@@ -65,6 +67,8 @@ class OperationDefinition:
     @cached_property
     def access(self) -> tuple[frozenset[str], frozenset[str]]:
         """Names of the tensors that the kernel writes, and of those that it reads."""
+        from vkernels.compiler.specialise import kernel_in, written_tensors
+
         constants = {p.name for p in self.kernel.parameters if p.kind == "constant"}
         given = {name: value for name, value in self.fixed.items() if name in constants}
         scalars = {
@@ -191,6 +195,8 @@ class OperationDefinition:
 
 
 def _read(kernel: KernelOp) -> list[str]:
+    from vkernels.ir.dialect import AccessOp, GatherOp, LoadOp, ScatterOp, StoreOp
+
     arguments = kernel.body.block.args
     names: dict[SSAValue, str] = dict(zip(arguments, (name.data for name in kernel.parameters), strict=True))
     accesses = [op for op in kernel.walk() if isinstance(op, AccessOp)]
