@@ -11,8 +11,9 @@ from functools import partial
 from vkernels.compiler.protocols import KernelLike
 from vkernels.ir.did_you_mean import did_you_mean
 from vkernels.ir.errors import NotInBundleError, OptionError
-from vkernels.runtime.dispatch import Launcher, use_launchers
+from vkernels.runtime.dispatch import Launcher
 from vkernels.runtime.native_functions import provide_object
+from vkernels.runtime.shared_launchers import use_launchers
 from vkernels.targets.instruction_sets import lacking
 
 from .bundle import Bundle, open_bundle

@@ -9,7 +9,8 @@ from typing import Any
 from vkernels.compiler.arguments import CPU, Same
 from vkernels.ir.plan_json import frozen
 from vkernels.runtime.call_entry import CallEntry, Runnable
-from vkernels.runtime.dispatch import Launcher, use_launchers
+from vkernels.runtime.dispatch import Launcher
+from vkernels.runtime.shared_launchers import use_launchers
 
 from .build_request import BuildRequest
 from .identify import reference_of

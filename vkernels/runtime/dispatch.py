@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -31,7 +30,8 @@ from .class_calls import GPU_SECONDS, ClassCalls
 from .dispatch_keys import KEYS
 from .like_calls import Addresses
 from .present_target import present_target
-from .threads import forget_calls, on_threads_change, the_pool
+from .shared_launchers import shared_launcher
+from .threads import on_threads_change, the_pool
 
 if TYPE_CHECKING:
     from vkernels.compiler.code_providers import CodeProvider
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from .gpu.calls import GpuCalls
 
-__all__ = ["Launcher", "call", "compile", "launcher_of", "limits", "use_launchers"]
+__all__ = ["Launcher", "call", "compile", "launcher_of", "limits"]
 
 MAX_CACHED_CALLS = 2048
 """Keys of calls that a kernel caches; the oldest goes first. Each holds some KB; code is shared by a class of sizes."""
@@ -61,34 +61,8 @@ def compile(kernel: KernelLike, args: Sequence[Any], kwargs: Mapping[str, Any], 
 
 def launcher_of(kernel: KernelLike) -> Launcher:
     """The launcher that calls of a kernel share."""
-    attributes = vars(kernel)  # with the kernel itself, so that both go together
-    launcher: Launcher | None = attributes.get("_launcher")
-    if launcher is None:
-        launcher = attributes.setdefault("_launcher", _makers[-1](kernel))
-        _shared.add(launcher)
+    launcher: Launcher = shared_launcher(kernel, Launcher)
     return launcher
-
-
-@contextmanager
-def use_launchers(make: Callable[[KernelLike], Launcher]) -> Iterator[None]:
-    """Within, calls of all kernels, in all threads, go through launchers that `make` makes, one for each kernel."""
-    _makers.append(make)
-    _drop_launchers()
-    try:
-        yield
-    finally:
-        _makers.remove(make)
-        _drop_launchers()
-
-
-def _drop_launchers() -> None:
-    """Make the launchers of all kernels anew, and record calls of library functions anew."""
-    for launcher in list(_shared):
-        attributes = vars(launcher.kernel)
-        if attributes.get("_launcher") is launcher:
-            attributes.pop("_launcher", None)
-    _shared.clear()
-    forget_calls()
 
 
 def limits(device: str = CPU) -> Limits:
@@ -388,10 +362,6 @@ def _pairs(written: Sequence[str], arguments: Arguments) -> tuple[tuple[int, int
 
 
 _launchers: WeakSet[Launcher] = WeakSet()
-_shared: WeakSet[Launcher] = WeakSet()
-"""Those that `launcher_of` made."""
-_makers: list[Callable[[KernelLike], Launcher]] = [Launcher]
-"""The last makes launchers."""
 
 
 def _forget_calls() -> None:
