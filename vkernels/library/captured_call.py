@@ -14,6 +14,8 @@ from typing import Any
 
 from vkernels.ir.errors import OutOfMemoryError
 
+from . import gpu_arrays
+
 Expectation = Callable[[Sequence[int]], bool]
 Repeat = Callable[[Sequence[Any], tuple[str, ...]], Any]
 Place = tuple[int, str | None]
@@ -91,6 +93,7 @@ class CapturedCall:
     memory. `computed`: how many arrays steps compute. `results`: the number of each result, or None; a tuple of them is
     returned if `several`. `extents`: number, bytes and bytes of an element of each argument, whose storage may be
     smaller in a later call. `empty`: makes an array. `count_writes`: notes writes of tensors for autograd.
+    `is_on_gpu`: it reads or writes arrays there.
     """
 
     kind: Kind
@@ -105,6 +108,7 @@ class CapturedCall:
     extents: tuple[tuple[int, int, int], ...]
     empty: Empty
     count_writes: Callable[[Sequence[Any]], object]
+    is_on_gpu: bool = False
 
     def repeated(self) -> Repeat:
         """A function of a call's values and names of the last ones, those given by name, that repeats it on them.
@@ -137,6 +141,7 @@ class _Writer:
         self._temporaries(temporaries)
         self._constants(first + len(temporaries) + self.captured.computed)
         self._checks()
+        self._judge_stream(first + len(temporaries) + self.captured.computed)
         for step in self.captured.steps:
             if step.compute is not None:
                 self._compute(step)
@@ -160,8 +165,9 @@ class _Writer:
 
     @property
     def _is_small(self) -> bool:
+        """Whether temporary arrays are kept: not on a GPU, where a call on another stream may still use them."""
         size: int = sum(array.numel() * array.element_size() for array in self.captured.others)
-        return size <= KEPT_BYTES
+        return size <= KEPT_BYTES and not gpu_arrays.on_gpu(self.captured.others)
 
     def _judge(self) -> None:
         """Name the values of the call, tensors as `a0`, `a1` and so on, if they are of the recorded kind."""
@@ -238,6 +244,15 @@ class _Writer:
     def _constants(self, first: int) -> None:
         for number, array in enumerate(self.captured.constants, first):
             self.globals[f"a{number}"], self.globals[f"p{number}"] = array, array.data_ptr()
+
+    def _judge_stream(self, first: int) -> None:
+        """On a GPU: values that a call looks at, and arrays that it keeps for later calls, belong to no graph."""
+        constants = [n for n, array in enumerate(self.captured.constants, first) if gpu_arrays.on_gpu([array])]
+        if constants or (self.captured.is_on_gpu and any(step.holds is not None for step in self.captured.steps)):
+            self.globals |= {"is_captured": gpu_arrays.is_captured, "read_here": gpu_arrays.read_here}
+            self._write("if is_captured():", "    raise NotRepeatableError")
+        if constants:
+            self._write(f"read_here({_listed('a', constants)})")
 
     def _empty(self, template: Any) -> str:
         """A new array like a template."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from vkernels.runtime import torch_guards
 
+from . import gpu_arrays
 from .call_arguments import Bundle, DynamicScalar, LiveInt, leaves
 from .captured_call import CapturedCall, Empty, Expectation, Kind, OutOfDateError, Place, Repeat, Step
 
@@ -26,12 +27,19 @@ class Recorder:
         self.settled = self.settled and prepared is entry.distinct  # not about to be replaced by better code
         self.steps.append((entry, prepared, tuple(addresses), tuple(scalars), len(self.made)))
 
+    @property
+    def is_captured(self) -> bool:
+        """Whether the call went into a CUDA graph, which owns what the call has made."""
+        return gpu_arrays.on_gpu((*self.made, *self.constants)) and gpu_arrays.is_captured()
+
     def tape(self, values: Sequence[Any], names: tuple[str, ...], result: Any) -> Repeat | None:
         """What repeats the call; None if it cannot be repeated."""
         try:
             if self.refused or not self.steps:
                 return None
-            return _AddressResolver(self, values).tape(names, result).repeated()
+            captured = _AddressResolver(self, values).tape(names, result)
+            gpu_arrays.wait_for(self.constants)
+            return captured.repeated()
         except OutOfDateError:
             return None
 
@@ -77,7 +85,7 @@ class _AddressResolver:
             tuple(self._template(each) for each in others), len(derived), tuple(self.recorder.constants),
             tuple(steps), tuple(None if each is None else numbers[id(each)] for each in results),
             isinstance(result, tuple), tuple(_extent(at, self.values[number]) for at, number in enumerate(self.given)),
-            self._empty(), self.torch.autograd.graph.increment_version,
+            self._empty(), self.torch.autograd.graph.increment_version, gpu_arrays.on_gpu(self.arrays),
         )  # fmt: skip
 
     def _kind(self, names: tuple[str, ...]) -> Kind:
@@ -100,9 +108,11 @@ class _AddressResolver:
         return Kind(len(self.arguments), names, numbers, live, types, is_like, bundles)
 
     def _empty(self) -> Empty:
-        """The fast way, except for modes of torch that see every operation: guards tell calls within one apart."""
+        """The fast way of a CPU, except for modes of torch that see every operation: guards tell calls within one
+        apart."""
         is_seen = self.torch._C._len_torch_dispatch_stack() > 0
-        native = None if is_seen else torch_guards.guards()
+        on_gpu = gpu_arrays.on_gpu((*self.arrays, *self.recorder.made))
+        native = None if is_seen or on_gpu else torch_guards.guards()
         return Empty(self.torch.empty_like, None if native is None else native._empty_strided_cpu)
 
     def _owner(self, result: Any) -> Any:
@@ -169,7 +179,7 @@ class _AddressResolver:
 
 def _span(array: Any) -> tuple[int, int]:
     """The first address of an array and the end of its memory; torch has no negative strides."""
-    if array.device.type != "cpu" or 0 in array.shape:
+    if array.device.type not in ("cpu", "cuda") or 0 in array.shape:
         return 0, 0
     last = sum((length - 1) * stride for length, stride in zip(array.shape, array.stride(), strict=True))
     return array.data_ptr(), array.data_ptr() + (last + 1) * array.element_size()

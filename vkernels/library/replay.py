@@ -1,4 +1,4 @@
-"""Repeat calls of library functions on torch tensors of a CPU without the Python code around their kernels.
+"""Repeat calls of library functions on torch tensors without the Python code around their kernels.
 
 The first call of a kind is recorded: its kernel calls, the arrays that it creates, and its results. A later call of the
 same kind (dtypes, shapes, strides, numbers) creates the same results and runs the same code on its own addresses. A
@@ -186,7 +186,7 @@ def _record(function: Callable[..., Any], args: Any, kwargs: Any, table: Table, 
     recorder = Recorder()
     with CallRecording(recorder):
         result = function(*args, **kwargs)
-    if recorder.settled:
+    if recorder.settled and not recorder.is_captured:
         tape = recorder.tape((*args, *kwargs.values()), tuple(kwargs), result)
         alike = table.calls.pop(key, None) or []
         while len(table.calls) >= REMEMBERED:
