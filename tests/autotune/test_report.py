@@ -38,6 +38,17 @@ def test_a_run_is_the_best_until_each_trial():
     assert run.trials == ((0, 4.0, 4.0), (1, None, 4.0), (2, 3.0, 3.0), (3, 2.0, 2.0))
 
 
+def test_a_resumed_run_goes_on_where_the_earlier_one_ended():
+    first = [replace(trial(n, 5.0 - n, n + 1), provenance=replace(trial(n, 1.0, 1).provenance, run="b", when=10.0 + n))
+             for n in range(3)]  # fmt: skip
+    second = [replace(trial(n, 6.0, n + 5), provenance=replace(trial(n, 1.0, 1).provenance, run="a", when=20.0 + n))
+              for n in range(2)]  # fmt: skip
+    judged_again = replace(first[2], final=True, provenance=replace(first[2].provenance, when=30.0))
+    progress = subject(*second, judged_again, *first[:2]).slices[0].progress
+    assert progress.trials == ((0, 5.0, 5.0), (1, 4.0, 4.0), (2, 3.0, 3.0), (3, 6.0, 3.0), (4, 6.0, 3.0))
+    assert subject(first[0]).slices[0].progress is None
+
+
 def test_a_choice_weighs_what_the_best_with_another_value_takes():
     found = subject(
         trial(0, 1.0, 1, chunk=8), trial(1, 2.0, 2, chunk=8), trial(2, 1.5, 1, chunk=16), trial(3, 6.0, 2, chunk=16)

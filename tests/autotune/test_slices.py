@@ -6,6 +6,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
+from threading import Lock
 
 import pytest
 
@@ -288,3 +289,26 @@ def _with_best(plans: dict[str, Candidate | None], database: Database | None = N
         )
 
     return tune_
+
+
+@pytest.mark.parametrize("budget", [20.0, 60.0])
+def test_the_budget_is_for_reading_searching_and_comparing_all_slices(monkeypatch, budget):
+    clock = {"now": 0.0}
+    for module in ("slices", "tune", "drive"):
+        monkeypatch.setattr(f"vkernels.autotune.{module}.monotonic", lambda: clock["now"])
+    lock = Lock()
+
+    def times(slice: str, candidate: Candidate) -> float:
+        with lock:
+            clock["now"] += 0.2  # in the search and for each finalist in each setting
+        return 1e-3 / sum(candidate.plan.tiles.values()) * (2 if slice == ONE else 1)
+
+    def slow_read(*given):
+        clock["now"] += 3.0
+        return read(*given)
+
+    monkeypatch.setattr(tuning, "read", slow_read)
+    make, _ = maker(times)
+    found = tune_slices(TASK, [ONE, LEAN], Stop(seconds=budget), make=make)
+    assert all(result.best is not None for result in found.results.values())
+    assert 0.5 * budget < clock["now"] < 1.1 * budget

@@ -8,12 +8,17 @@ from pathlib import Path
 import pytest
 
 from vkernels.autotune.database import Database
+from vkernels.autotune.database import entry as entries_module
+from vkernels.autotune.database.entry import compilers
 from vkernels.autotune.drive import Stop
 from vkernels.autotune.history import History
 from vkernels.autotune.measure import Candidate, Measurement
 from vkernels.autotune.plan_space import PlanSpace, read
+from vkernels.autotune.report import find
 from vkernels.autotune.slice_names import slice_limits, slice_target
 from vkernels.autotune.tune import tune
+from vkernels.inspect.task import Task
+from vkernels.ir.plan import MEANING
 
 from .fake_bench import FakeBench
 from .tuned_softmax import LIMITS, SLICE, TASK, landscape, tuned
@@ -84,3 +89,49 @@ def test_what_is_best_on_the_whole_device_is_timed_beside_the_finalists(space: P
     assert on_all.device_wide is None
     assert result.device_wide.candidate.plan == last
     assert result.device_wide.seconds == times(Candidate(last))
+
+
+def test_a_resumed_run_has_each_trial_of_a_run_once(space: PlanSpace, tmp_path: Path):
+    with Database.open(str(tmp_path / "tuning.db")) as database:
+        tuned(FakeBench(landscape(space, 6), interrupted=25), Stop(evaluations=40), database=database)
+        tuned(FakeBench(landscape(space, 6)), Stop(evaluations=40), database=database)
+        entries = database.entries()
+    places = [(entry.provenance.run, entry.provenance.trial) for entry in entries]
+    assert len(set(places)) == len(places) > 40
+    progress = find(entries, [entry.key.compilers for entry in entries]).subjects[0].slices[0].progress
+    assert progress is not None
+    assert [trial for trial, _, _ in progress.trials] == list(range(len(entries)))
+
+
+KERNEL = """
+import vkernels as vk
+from jaxtyping import Float
+@vk.kernel
+def double(x: Float[vk.Tensor, "N"], out: Float[vk.Tensor, "N"]):
+    i = vk.tile("N")
+    out[i] = 2.0 * x[i]
+"""
+
+
+def test_a_kernel_by_another_spelling_of_its_path_is_the_same(tmp_path: Path, monkeypatch):
+    (tmp_path / "spelt.py").write_text(KERNEL)
+    monkeypatch.chdir(tmp_path)
+    one, other, longer = (
+        Task(f"{path}:double", {"N": size}, {"x": "float32", "out": "float32"})
+        for path, size in [("spelt.py", 64), (f"{tmp_path}/../{tmp_path.name}/spelt.py", 64), ("./spelt.py", 5000)]
+    )
+    space, larger = read(one, LIMITS), read(longer, LIMITS)
+    with Database.open(str(tmp_path / "tuning.db")) as database:
+        result = tune(
+            one, SLICE, Stop(evaluations=8), bench=FakeBench(lambda each: 1.0), space=space, database=database
+        )
+        history = History(database, other, space.limits, slice_target(SLICE), SLICE, result.caches)
+        assert len(history.before(space)) == len(result.successes)
+        assert {entry.kernel for entry in database.entries()} == {"spelt.py:double"}
+        assert History(database, longer, larger.limits, slice_target(SLICE), SLICE).neighbours(larger)
+
+
+def test_databases_outlive_changes_of_our_source_that_do_not_change_plans(monkeypatch):
+    assert compilers.__wrapped__(False).endswith(f"vkernels=plans-{MEANING}")
+    monkeypatch.setattr(entries_module, "MEANING", MEANING + 1)
+    assert compilers.__wrapped__(False).endswith(f"vkernels=plans-{MEANING + 1}")

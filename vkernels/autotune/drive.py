@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from statistics import median
 from time import monotonic
@@ -24,6 +24,7 @@ FINALIST_COST, CONTENDER_COST = 1.5, 0.6
 FRESH_INPUTS_SECONDS = 2.0
 """Seconds reserved for timing finalists with new inputs elsewhere in memory; with less time there are none."""
 MAX_ABLATIONS = 8
+MANY = 1 << 30
 CANDIDATE_PART, MIN_TIMING, MAX_TIMING = 0.002, 0.03, 0.25
 """Share of the seconds, their minimum and maximum, for timing one candidate."""
 MAX_TIMEOUT, MIN_TIMEOUT, SLOWEST_TIMES = 60.0, 4.0, 10.0
@@ -31,6 +32,8 @@ MAX_TIMEOUT, MIN_TIMEOUT, SLOWEST_TIMES = 60.0, 4.0, 10.0
 plans that take long to compile."""
 
 
+LEAST_SECONDS = 0.1
+"""Seconds of a search if the budget is spent before it begins: the default plan is tried."""
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _TIME = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)([smh])")
 _COUNT = re.compile(r"[0-9]{1,9}")
@@ -49,6 +52,10 @@ class Stop:
     seconds: float | None = None
     patience: int | None = None
     worthwhile: float = 0.0
+
+    def after(self, seconds: float) -> Stop:
+        """The limits that are left after so many seconds; a search may at least begin."""
+        return self if self.seconds is None else replace(self, seconds=max(LEAST_SECONDS, self.seconds - seconds))
 
 
 def stop_from(budget: str | float, option: str = "budget") -> Stop:
@@ -155,6 +162,18 @@ class TimeBudget:
         contenders = again + sum(CONTENDERS) + (again - len(CONTENDERS)) * CONTENDERS[-1]
         comparisons = settings * (FINALIST_COST * finalists + CONTENDER_COST * contenders)
         return min(self.reserved, FRESH_INPUTS_SECONDS + (comparisons + MAX_ABLATIONS / 2) * usual)
+
+    def affordable(self, settings: int) -> int:
+        """How many finalists can be compared once, in so many settings, in the time that is left."""
+        usual = median(self.took) if self.took else 0.0
+        left = self.left()
+        return MANY if left == float("inf") or not usual else int(left / (settings * FINALIST_COST * usual))
+
+    def share(self, parts: int) -> Callable[[float], bool]:
+        """Whether so many seconds are left of the next one of equally long parts, the first of which begins now."""
+        until = self.left() / max(1, parts)
+        began = monotonic()
+        return lambda seconds: monotonic() - began + seconds < until or until == float("inf")
 
     def left(self, reserved: float = 0.0) -> float:
         """Seconds that are left beside the reserved ones; infinite without a time limit."""

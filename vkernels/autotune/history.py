@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -58,6 +58,7 @@ class History:
     caches: str = COLD
     run: str = field(default_factory=lambda: uuid4().hex)
     _keys: dict[tuple[tuple[str, object], ...], Key] = field(default_factory=dict)
+    _earlier: dict[Hashable, Provenance] = field(default_factory=dict)
 
     def before(self, space: PlanSpace) -> list[TaskHistory]:
         """Earlier measurements on this device of points of the space, failures included, in their order.
@@ -67,6 +68,7 @@ class History:
         found: dict[Point, TaskHistory] = {}
         for point, candidate, entry in self._entries_here(space):
             outcome = _outcome(entry)
+            self._earlier[candidate.key] = entry.provenance
             if outcome is not None and (isinstance(outcome, Failed) or entry.caches == self.caches):
                 found[point] = TaskHistory(point, candidate, outcome, entry.final)
         return list(found.values())
@@ -82,7 +84,7 @@ class History:
 
         here = self._provenance().environment
         for version in space.versions:
-            wanted = EntryFilter(kernel=self.task.name, key=self._key(version.constants), shape=self.task.shape)
+            wanted = EntryFilter(key=self._key(version.constants), shape=self.task.shape)
             for entry in self.database.entries(wanted):
                 point = space.point(entry.plan, version.constants)
                 if point is not None and entry.provenance.environment == here:
@@ -95,7 +97,8 @@ class History:
         from .database.database import EntryFilter
 
         groups: dict[tuple[str, str, str], dict[Point, PointOutcome]] = {}
-        for entry in self.database.entries(EntryFilter(kernel=self.task.name)):
+        names = dict.fromkeys([self.task.stored_name, self.task.name])  # earlier versions stored the path as spelt
+        for entry in [entry for name in names for entry in self.database.entries(EntryFilter(kernel=name))]:
             point = space.point(entry.plan, _open_constants(entry, space))
             own = entry.key == self._key(space.versions[0].constants)
             if point is None or (own and dict(entry.shape) == dict(self.task.shape)):
@@ -120,7 +123,10 @@ class History:
         self, candidate: Candidate, outcome: Outcome, trial: int, seconds: float = 0.0, origin: str = MEASURED,
         final: bool = False, default: bool = False,
     ) -> None:  # fmt: skip
-        """Store the outcome of a trial, which took so many seconds. `default`: of the plan that runs untuned."""
+        """Store the outcome of a trial, which took so many seconds. `default`: of the plan that runs untuned.
+
+        A trial of an earlier run, whose number is negative, keeps its run and number.
+        """
         if self.database is None:
             return
         if isinstance(outcome, Failed):
@@ -128,6 +134,8 @@ class History:
         else:
             result = {name: getattr(outcome, name) for name in ("seconds", "low", "high", "repeats")}
         provenance = replace(self._provenance(), trial=max(0, trial), seconds=seconds, when=time.time())
+        if trial < 0 and (earlier := self._earlier.get(candidate.key)) is not None:
+            provenance = replace(provenance, run=earlier.run, trial=earlier.trial, seconds=earlier.seconds)
         self.database.keep(
             replace(self._entry(candidate, provenance, result), origin=origin, final=final, default=default)
         )
@@ -140,8 +148,9 @@ class History:
 
     def _entry(self, candidate: Candidate, provenance: Provenance, result: Mapping[str, Any]) -> Entry:
         return Entry(
-            self._key(candidate.constants), self.task.name, dict(self.task.shape), replace(self.limits, core=None),
-            candidate.plan, provenance, caches=self.caches, **self._constants(candidate.constants), **result,
+            self._key(candidate.constants), self.task.stored_name, dict(self.task.shape),
+            replace(self.limits, core=None), candidate.plan, provenance, caches=self.caches,
+            **self._constants(candidate.constants), **result,
         )  # fmt: skip
 
     def _provenance(self) -> Provenance:

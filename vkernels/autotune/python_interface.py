@@ -95,6 +95,7 @@ def _checked(
     seed: int, caches: str, database: str | Path | bool | None, study: str | Path | None,
     on_trial: Callable[[Trial], object] | None,
 ) -> Tuned | Tunings:  # fmt: skip
+    began = monotonic()
     _refuse_within_workers()
     if search not in SEARCHES:
         raise OptionError(f"search: there is no {search!r}; {did_you_mean(search, list(SEARCHES))}")
@@ -108,6 +109,7 @@ def _checked(
         args, kwargs = ((), dict(inputs)) if isinstance(inputs, Mapping) else (_as_tuple(inputs), {})
         if isinstance(kernel, Kernel):
             asked = AskedTask.of(kernel, args, kwargs)
+            options = replace(options, stop=options.stop.after(monotonic() - began))
             found: Tuned | Tunings = _tuned(asked, _slice_names(asked.device, slices), options)
             found = found if slices is not None or isinstance(found, Tuned) else next(iter(found.values()))
         elif callable(kernel):
@@ -179,7 +181,7 @@ class SliceRun:
         began, stop = monotonic(), self.options.stop
         with Bench(self.asked.task, self.slice, bench) as measuring:
             space = read_space(self.asked.task, self.slice, measuring, MAX_POINTS)
-            return self.tuned(_less(stop, monotonic() - began), bench=measuring, space=space)
+            return self.tuned(stop.after(monotonic() - began), bench=measuring, space=space)
 
     def tuned(self, stop: Stop, *, bench: Any, space: PlanSpace, **_: Any) -> TuningResult:
         """Tune with a bench."""
@@ -291,7 +293,7 @@ def _tuned_function(
     results: dict[str, Tuned] = {}
     for number, (task, device, _, seconds) in enumerate(parts):
         roots = [sqrt(each[3]) for each in parts[number:]]
-        left = _less(options.stop, monotonic() - began)
+        left = options.stop.after(monotonic() - began)
         share = None if left.seconds is None else max(SHORTEST, left.seconds * sqrt(seconds) / sum(roots))
         names = _slice_names(device, slices)
         try:
@@ -361,10 +363,6 @@ def _slice_names(device: str, slices: Sequence[str] | None) -> list[str]:
 def _is_spec(name: str) -> bool:
     """Whether it is a part of a device, as `cores=1`, rather than a device's name."""
     return ":" not in name and "=" in name.split(",")[0]
-
-
-def _less(stop: Stop, seconds: float) -> Stop:
-    return stop if stop.seconds is None else replace(stop, seconds=max(0.1, stop.seconds - seconds))
 
 
 def _written(asked: AskedTask, folder: str) -> Path | None:

@@ -155,6 +155,21 @@ class ReportedSlice:
         return tuple(run for run in runs if len(run.trials) > 1)
 
     @property
+    def progress(self) -> Convergence | None:
+        """All runs after one another, as if they were one; None without several trials."""
+        begun: dict[str, float] = {}
+        for entry in self.group.entries:
+            run, when = entry.provenance.run, entry.provenance.when
+            begun[run] = min(when, begun.get(run, when))
+
+        def place(entry: Entry) -> tuple[float, str, int, float]:
+            where = entry.provenance
+            return begun[where.run], where.run, where.trial, where.when
+
+        found = _convergence("", sorted(self.group.entries, key=place), renumber=True)
+        return found if len(found.trials) > 1 else None
+
+    @property
     def choices(self) -> tuple[DecisionWeight, ...]:
         """Decisions with more than one tried value, the most important first."""
         times = [(choices_of(entry), entry.rank) for entry in self.group.timed]
@@ -225,13 +240,13 @@ def _named(groups: Sequence[EntryGroup]) -> tuple[ReportedSlice, ...]:
     )
 
 
-def _convergence(run: str, entries: Sequence[Entry]) -> Convergence:
+def _convergence(run: str, entries: Sequence[Entry], renumber: bool = False) -> Convergence:
     best: float | None = None
     trials = []
-    for entry in entries:
+    for number, entry in enumerate(entries):
         if entry.seconds is not None:
             best = entry.seconds if best is None else min(best, entry.seconds)
-        trials.append((entry.provenance.trial, entry.seconds, best))
+        trials.append((number if renumber else entry.provenance.trial, entry.seconds, best))
     return Convergence(run, tuple(trials))
 
 

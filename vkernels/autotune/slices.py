@@ -19,10 +19,10 @@ from vkernels.ir.system_resources import ThreadPool
 from .arguments import built
 from .benches import DEFAULT_OPTIONS, Benches, Counted, MakeBench
 from .database.entry import PROGRAM
-from .drive import Stop
+from .drive import Stop, TimeBudget
 from .history import History
 from .measure import Bench, BenchOptions, BySetting, Candidate, Failed, FailureReason, Measurement, Outcome
-from .plan_space import MAX_POINTS, PlanSpace, read
+from .plan_space import MAX_POINTS, PlanSpace, enough_points, read
 from .result import MEASURED, MODELLED, Crossed, CrossSliceResult, Row, TuningResult, with_the_fastest
 from .settings import judge, judging_of
 from .slice_names import is_here, slice_limits, slice_target
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from .database.database import Database
 
 Tune = Callable[..., TuningResult]
+CROSS_PART = 0.2
+"""Share of the seconds for running each slice's best plan on the others."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +76,9 @@ def tune_slices(
     """Tune a task for several slices at once; then time the plans of all on each slice, which gets the fastest.
 
     Slices of this machine's CPU are measured, on separate cores as far as possible; slices with equally many cores
-    share measurements. Plans and times of absent devices are modelled, and labelled so. `stop`: for each slice; `make`:
-    makes benches; `more`: further arguments of `tune`. An interrupt ends all searches, and the results so far are
-    returned.
+    share measurements. Plans and times of absent devices are modelled, and labelled so. `stop.seconds`: for everything,
+    as all slices are tuned at once; its other limits are for each slice. `make`: makes benches; `more`: further
+    arguments of `tune`. An interrupt ends all searches, and the results so far are returned.
 
     Raises `OptionError` for unknown or duplicate slices, and what is wrong with the task.
     """
@@ -86,13 +88,20 @@ def tune_slices(
     limits = {name: slice_limits(name) for name in slices}
     here = [name for name in slices if is_here(name)]
     with Benches(task, here, options, make) as benches:
-        spaces = read_meanwhile(benches, limits)
+        most = enough_points(stop) if more.get("database") is None else MAX_POINTS
+        spaces = read_meanwhile(benches, limits, most)
+        budget = TimeBudget(stop, began)
+        crossing = CROSS_PART * stop.seconds if stop.seconds is not None and len(here) > 1 else 0.0
+        each = stop.after(monotonic() - began + crossing)
         results = at_once(
-            benches, lambda name: tune(task, name, stop, bench=benches.on(name), space=spaces[name], **more)
+            benches, lambda name: tune(task, name, each, bench=benches.on(name), space=spaces[name], **more)
         )
         rows = _rows(results, {name: spaces[name] for name in slices if name not in here})
         caches = more.get("caches", PROGRAM)
-        measured = {name: _measured_on(benches, name, rows, limits[name], caches, results[name]) for name in here}
+        measured = {
+            name: _measured_on(benches, name, rows, limits[name], caches, results[name], budget.share(len(here) - at))
+            for at, name in enumerate(here)
+        }
         spent = benches.spent
         counted = benches.counted
     taken = with_the_fastest(results, rows, measured, spaces)
@@ -160,17 +169,22 @@ def _rows(results: Mapping[str, TuningResult], spaces: Mapping[str, PlanSpace]) 
 
 
 def _measured_on(
-    benches: Benches, name: str, rows: Sequence[Row], limits: Limits, caches: str, result: TuningResult
+    benches: Benches, name: str, rows: Sequence[Row], limits: Limits, caches: str, result: TuningResult,
+    has_time: Callable[[float], bool],
 ) -> list[Outcome]:  # fmt: skip
+    """Outcomes of all rows on a slice. `has_time`: whether there are so many seconds for further comparisons."""
     bench = benches.on(name)
     outcomes: list[Outcome | None] = [
         None if name in (*row.tuned_for, *row.default_of) else _refused(bench.task, row.candidate, limits)
         for row in rows
     ]
     fitting = [number for number, outcome in enumerate(outcomes) if outcome is None]
-    if fitting and not benches.interrupted:
+    if len(fitting) == 1 and name in rows[fitting[0]].tuned_for and result.best is not None:
+        outcomes[fitting[0]] = result.best.measured  # there is nothing to compare it with
+    elif fitting and not benches.interrupted:
         mine = [number for number in fitting if name in rows[number].tuned_for]
         candidates, comparisons = [rows[number].candidate for number in fitting], count()
+        began = monotonic()
         settings = judging_of(caches).finals
 
         def compare(rivals: Sequence[int]) -> Sequence[BySetting]:
@@ -180,9 +194,11 @@ def _measured_on(
 
         base = fitting.index(mine[0]) if mine else 0
         usual = result.best.seconds if mine and result.best is not None else 0.0
-        found = judge(
-            settings, compare, len(candidates), base, lambda compared, more: not benches.interrupted, usual=usual
-        )
+
+        def may(compared: int, more: int) -> bool:
+            return not benches.interrupted and has_time((monotonic() - began) / compared * more)
+
+        found = judge(settings, compare, len(candidates), base, may, usual=usual)
         for number, judged in zip(fitting, found, strict=True):
             outcomes[number] = judged.outcome
     return [outcome or Failed(FailureReason.REFUSED, "it was not measured") for outcome in outcomes]

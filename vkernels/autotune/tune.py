@@ -30,11 +30,11 @@ from .space import Point
 if TYPE_CHECKING:
     from .database.database import Database
 
-MIN_FINALISTS, MAX_FINALISTS, SUCCESSES_PER_FINALIST = 6, 20, 6
+FEWEST_FINALISTS, MIN_FINALISTS, MAX_FINALISTS, SUCCESSES_PER_FINALIST = 3, 6, 20, 6
 """Finalists are the default plan, the best plan of an earlier run, and the fastest others.
 
 Their number grows with the number of timed plans, because more of these then seem as fast as the fastest. There are
-half as many at most if each is timed in several settings.
+half as many at most if each is timed in several settings, and `FEWEST_FINALISTS` if there is no time for more.
 """
 AGAIN = 3.0
 """The search continues after the final comparison if this multiple of its duration is left; another one follows."""
@@ -305,6 +305,7 @@ class TuningRun:
     def _compared(self, is_last: bool) -> list[Success]:
         """The finalists, timed in turns if there are several. `is_last`: no search follows that needs the time."""
         chosen = self._finalists()
+        chosen = chosen[: max(FEWEST_FINALISTS, self.time.affordable(len(self.judging.finals)))]
         if len(chosen) < 2:
             return chosen
         self._show("finalists")

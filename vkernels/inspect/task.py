@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import PurePath
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct, ValidationError, convert, structs
@@ -61,8 +62,14 @@ class Task:
 
     @property
     def name(self) -> str:
-        """The kernel's name for people and databases: NAME, or FILE.py:NAME."""
+        """The kernel's name for people: NAME, or FILE.py:NAME."""
         return self.source.shown
+
+    @property
+    def stored_name(self) -> str:
+        """The name in databases: NAME, or FILE.py:NAME without the file's folder, however its path is spelt."""
+        source = self.source
+        return f"{PurePath(source.file).name}:{source.name}" if source.file else source.name
 
     @property
     def dtype(self) -> str:

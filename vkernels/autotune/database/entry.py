@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import ModuleOp
 from vkernels.compiler.protocols import Constant
 from vkernels.ir.dialect import KernelOp
 from vkernels.ir.limits import Limits
-from vkernels.ir.plan import Plan
+from vkernels.ir.plan import MEANING, Plan
 from vkernels.ir.plan_json import plan_to_json
 from vkernels.ir.text import print_module
 from vkernels.targets import Target
@@ -36,13 +36,6 @@ RATES = ("clock", "memory_bandwidth", "cache_bandwidth", "shared_bandwidth", "mu
 MEMORY = "memory"
 """Not part of a key either: whether swap space fits is checked when an entry is read."""
 LIBRARIES = ("vkernels", "triton", "llvmlite", "torch", "numpy")
-
-MAKES_CODE = (
-    "ir/*.py", "ir/dialect/**/*.py", "ir/transforms/**/*.py", "ir/lowering/**/*.py", "compiler/backends/**/*.py",
-    "compiler/compile_cpu.py", "compiler/specialise.py", "compiler/compile_gpu.py", "runtime/pool_ir.py",
-    "runtime/pool_work_ir.py",
-)  # fmt: skip
-"""Our own files that determine the code of a plan. Files that choose plans are not among them."""
 
 
 @dataclass(frozen=True)
@@ -136,18 +129,9 @@ def limits_hash(limits: Limits) -> str:
 
 @cache
 def compilers(on_gpu: bool) -> str:
-    """Versions of the compilers, and a hash of our own part."""
+    """Versions of the compilers, and what plans mean to us (`ir.plan.MEANING`)."""
     libraries = ["triton"] if on_gpu else ["llvmlite", "triton"]
-    return " ".join([*(f"{name}={versions().get(name, 'none')}" for name in libraries), f"vkernels={ours()}"])
-
-
-@cache
-def ours() -> str:
-    """Hash of our own files that determine code, in sixteen digits."""
-    found, root = hashlib.sha256(), Path(__file__).parents[2]
-    for path in sorted({path for pattern in MAKES_CODE for path in root.glob(pattern)}):
-        found.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
-    return found.hexdigest()[:16]
+    return " ".join([*(f"{name}={versions().get(name, 'none')}" for name in libraries), f"vkernels=plans-{MEANING}"])
 
 
 @cache

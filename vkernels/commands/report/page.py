@@ -16,25 +16,26 @@ from ..report import texts
 
 COLOURS = ("#4c7fd0", "#2b8a3e", "#a8518a", "#d9822b", "#7950f2", "#0b7285")
 MAX_SLICES = len(COLOURS)
-MAX_POINTS = 400
+MAX_POINTS = 5000
 MAX_CHOICES = 10
 MAX_FACTOR = 10.0
-"""Where the charts end: so many times the best."""
-TICKS = (1, 1.2, 1.5, 2, 3, 5, 10)
+"""Where the bars end: so many times the best."""
+PLOT_TICKS = (1, 1.2, 1.5, 2, 3, 5, 10, 30, 100, 300, 1000)
 
 
 def plot_convergence(plots: Plots, id: str, subject: ReportedKernel) -> int | None:
-    """Plot the longest run of each slice; return how many slices were left out, None without a plot."""
+    """Plot the runs of each slice, one after another; return how many slices were left out, None without a plot."""
     from plotly.graph_objects import Figure
 
-    runs = [(part, max(part.convergence, key=lambda run: len(run.trials), default=None)) for part in subject.slices]
+    runs = [(part, part.progress) for part in subject.slices]
     shown = [(part, run, part.best.seconds) for part, run in runs if run and part.best and part.best.seconds]
     if not shown:
         return None
-    figure = Figure()
+    figure, slowest = Figure(), 1.0
     for colour, (part, run, best) in zip(COLOURS, shown, strict=False):
         trials = run.trials[:: max(1, len(run.trials) // MAX_POINTS)]
         timed = [(trial, seconds / best) for trial, seconds, _ in trials if seconds is not None]
+        slowest = max([slowest, *(factor for _, factor in timed)])
         until = [(trial, seconds / best) for trial, _, seconds in trials if seconds is not None]
         failed = [trial for trial, seconds, _ in trials if seconds is None]
         name, style = plain(part.name), {"legendgroup": part.name, "marker": {"color": colour}}
@@ -52,8 +53,8 @@ def plot_convergence(plots: Plots, id: str, subject: ReportedKernel) -> int | No
         )  # fmt: skip
     figure.update_xaxes(title="trial")
     figure.update_yaxes(
-        title="× the best", type="log", range=[log10(0.92), log10(MAX_FACTOR)], tickvals=TICKS,
-        ticktext=[f"×{tick}" for tick in TICKS],
+        title="× the best", type="log", range=[log10(0.92), log10(max(1.5, 1.1 * slowest))], tickvals=PLOT_TICKS,
+        ticktext=[f"×{tick}" for tick in PLOT_TICKS],
     )  # fmt: skip
     plots.add(id, figure)
     return max(0, len(shown) - MAX_SLICES)

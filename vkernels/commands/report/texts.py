@@ -18,7 +18,8 @@ ABOUT: Mapping[str, str] = {
         "tuned for that slice. A dot means not measured."
     ),
     "convergence": (
-        "Each point is a plan that was tried; the line is the best time so far. Times are multiples of the final best. "
+        "Each point is a plan that was tried, run after run; the line is the best time so far. Times are multiples of "
+        "the final best. "
         "Crosses are plans that failed. Drag to zoom, double-click to reset."
     ),
     "weights": (

@@ -42,7 +42,11 @@ Shapes = Annotated[
     typer.Option("--shapes", metavar="M=…,N=…", help="Sizes; repeat the option for several shapes."),
 ]
 Budget = Annotated[
-    str, typer.Option(metavar="60s|200", help="Time limit, or number of plans to try, for each kernel on each slice.")
+    str,
+    typer.Option(
+        metavar="60s|200",
+        help="Time limit for each kernel on all slices, or number of plans to try for each kernel on each slice.",
+    ),
 ]
 Search = Annotated[str, typer.Option(metavar="NAME", help="Search: forest, local, genetic, random or exhaustive.")]
 Seed = Annotated[int, typer.Option(min=0, help="Random seed for the search and the inputs.")]
@@ -130,7 +134,7 @@ def tune(
         raise OptionError("vk tune: give kernels, or --model")
     request = TuneRequest(
         kernels or [], wanted_tasks(shapes or [], dtype, constants), slice_names(target, slice_ or []),
-        stop_from(budget, "--budget"), search, seed, offline, caches,
+        stop_from(budget, "--budget"), search, seed, offline, caches, begun,
     )  # fmt: skip
     console = console_for(json, is_wide=True)
     options = TritonOptions(signature, grid, vary, inputs, configs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import Any
 
 from rich.console import Console
@@ -207,7 +208,7 @@ def slice_names(target: str, slices: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class TuneRequest:
-    """The options of `vk tune`."""
+    """The options of `vk tune`. `began`: of the command, by `time.monotonic`: its first task has so much less time."""
 
     kernels: Sequence[str]
     wanted: Sequence[SpecialisationRequest]
@@ -217,6 +218,7 @@ class TuneRequest:
     seed: int
     offline: bool
     caches: str = PROGRAM
+    began: float | None = None
 
 
 @dataclass
@@ -248,10 +250,12 @@ def run(request: TuneRequest, database: Database | None, console: Console) -> Tu
     tasks = list(dict.fromkeys(tasks))
     done = TuneOutcome()
     with live_board(console, len(tasks)) as (board, report):
-        for task in tasks:
+        for number, task in enumerate(tasks):
             board.begin()
+            is_first = number == 0 and request.began is not None
+            stop = request.stop.after(monotonic() - (request.began or 0.0)) if is_first else request.stop
             try:
-                found, crossed = _tuned(request, task, database, report)
+                found, crossed = _tuned(request, task, database, report, stop)
             except SetupError:
                 raise
             except Error as error:
@@ -275,17 +279,17 @@ def run(request: TuneRequest, database: Database | None, console: Console) -> Tu
 
 
 def _tuned(
-    request: TuneRequest, task: Task, database: Database | None, report: Listener
+    request: TuneRequest, task: Task, database: Database | None, report: Listener, stop: Stop
 ) -> tuple[list[TuningResult], Crossed | None]:
     if request.offline:
         from vkernels.autotune.offline import tune_offline
 
-        return [tune_offline(task, name, request.stop, database, report) for name in request.slices], None
+        return [tune_offline(task, name, stop, database, report) for name in request.slices], None
     more: dict[str, Any] = {"search": request.search, "seed": request.seed, "database": database, "on_progress": report,
                             "caches": request.caches}  # fmt: skip
     if len(request.slices) == 1:
-        return [tune(task, request.slices[0], request.stop, **more)], None
-    several = tune_slices(task, request.slices, request.stop, **more)
+        return [tune(task, request.slices[0], stop, **more)], None
+    several = tune_slices(task, request.slices, stop, **more)
     return list(several.results.values()), several.crossed
 
 
