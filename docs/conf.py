@@ -2,26 +2,37 @@
 
     sphinx-build -W --keep-going docs build/docs
 
-Only `index.md` and the pages of `library/` hold directives, so that all others read the same on a code host.
+Only `index.md` and the pages of `library/` and `api/` hold directives, so that all others read the same on a code host.
 """
 
 from __future__ import annotations
 
 import inspect
+import sys
 from importlib import metadata
+from pathlib import Path
 
 from pygments.lexers.special import TextLexer
 from sphinx.application import Sphinx
 
+import vkernels
 from vkernels import library
+
+sys.modules["vk"] = vkernels  # the reference calls it what users call it, so that a search for `vk.kernel` finds it
 
 project = "vkernels"
 author = "the authors of vkernels"
 release = metadata.version("vkernels")
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
-exclude_patterns = ["README.md"]  # index.md includes it
+exclude_patterns = ["README.md"]  # its table is the navigation on a code host
 html_theme = "furo"
 html_title = f"vkernels {release}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_search_scorer = str(Path(__file__).with_name("scorer.js"))
+html_show_sourcelink = False
+html_copy_source = False
+viewcode_follow_imported_members = True
 
 myst_heading_anchors = 3
 
@@ -47,6 +58,8 @@ def is_public(name: str, value: object) -> bool:
 
 def skips(app: Sphinx, what: str, name: str, value: object, skip: bool, options: object) -> bool | None:
     """Leave kernels, helpers and tables out of a family's page."""
+    if what != "module":
+        return None
     return None if is_public(name, value) else True
 
 

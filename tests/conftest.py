@@ -53,6 +53,8 @@ KINDS = {
     "compiler/workers": "process",
     "differential": "process",
     "docs": "process",
+    "docs/test_gallery.py": "unit",
+    "docs/test_site.py": "compile",
     "environment": "process",
     "generated": "compile",
     "inspect": "process",

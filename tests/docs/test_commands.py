@@ -12,6 +12,8 @@ import typer
 
 from vkernels.commands.app import app
 
+from . import commands_page
+
 ROOT = Path(__file__).parents[2]
 PAGES = [
     ROOT / "README.md",
@@ -55,6 +57,11 @@ def test_commands_parse(page):
             parse(arguments)
         except Exception as error:
             pytest.fail(f"{page.name}: vk {shlex.join(arguments)}: {getattr(error, 'message', error)!r}")
+
+
+def test_the_page_and_the_manual_page_have_every_command(golden):
+    golden(ROOT / "docs" / "commands.md", commands_page.page())
+    golden(ROOT / "docs" / "man" / "vk.1", commands_page.manual())
 
 
 def test_a_wrong_option_is_found():

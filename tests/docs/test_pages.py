@@ -14,6 +14,9 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 PAGES = [
     "../README.md",
+    "index.md",
+    "install.md",
+    "concepts.md",
     "tutorial.md",
     "debugging.md",
     "spdnn.md",

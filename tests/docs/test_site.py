@@ -1,4 +1,7 @@
-"""The site is made without a warning, and every function that the library gives has its place on it."""
+"""The site: its navigation has every page, its links and names lead somewhere, and the reference has every public name.
+
+Only the thorough run builds it; `.ci/run` does, too, and there warnings are errors.
+"""
 
 from __future__ import annotations
 
@@ -8,27 +11,23 @@ import pkgutil
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from vkernels import library
-
-pytest.importorskip("sphinx", reason="the docs extra is not installed")
+import vkernels
+import vkernels.torch
+from vkernels import autotune, library, memory
 
 DOCS = Path(__file__).parents[2] / "docs"
+PAGES = sorted(page for page in DOCS.rglob("*.md") if page != DOCS / "README.md")
+REFERENCE = sorted((DOCS / "api").glob("*.md"))
 GIVEN = set(library.__all__)
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    """The site's folder; whatever Sphinx warns of is an error."""
-    out = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-d", f"{out}/doctrees", DOCS, f"{out}/html"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return out / "html"
+FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
+CONTRIBUTORS = {"architecture", "dialect", "mapped-ir", "gpu-day"}
+"""Pages for contributors, which may name files of the repository."""
 
 
 def public() -> dict[str, Callable[..., object]]:
@@ -42,16 +41,90 @@ def public() -> dict[str, Callable[..., object]]:
     return {name: function for name, function in found.items() if base[name] in GIVEN}
 
 
-def test_each_function_of_the_library_is_on_one_page(site):
-    """A new file of the library goes to its family's page in docs/library."""
-    from sphinx.util.inventory import InventoryFile
+def named(pages: list[Path]) -> Counter[str]:
+    """What the pages' directives name, `vk.` as `vkernels.`, and how often."""
+    directive = re.compile(r"^\.\. (?:auto(?:class|data|exception|function)|py:data):: (\S+)$", re.MULTILINE)
+    names = [name for page in pages for name in directive.findall(page.read_text())]
+    return Counter(re.sub(r"^vk\.", "vkernels.", name) for name in names)
 
-    functions = InventoryFile.loads((site / "objects.inv").read_bytes(), uri="").data["py:function"]
-    pages: dict[str, list[str]] = {}
-    for name, item in functions.items():
-        pages.setdefault(name.rsplit(".")[-1], []).append(item.uri.partition("#")[0])
-    assert {name: len(pages.get(name, [])) for name in public()} == dict.fromkeys(public(), 1)
-    assert all(page.startswith("library/") for found in pages.values() for page in found)
+
+def looked_up(name: str) -> object:
+    module, _, attribute = name.rpartition(".")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def anchors(page: Path) -> set[str]:
+    """The names of the page's headings, as a code host and MyST make them."""
+    titles = re.findall(r"^#{1,6} (.*)$", FENCED.sub("", page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+
+
+def test_the_navigation_has_every_page():
+    trees = re.findall(r"^```\{toctree\}\n(.*?)^```$", (DOCS / "index.md").read_text(), re.DOTALL | re.MULTILINE)
+    lines = [line for tree in trees for line in tree.splitlines() if line and not line.startswith(":")]
+    found = [page for line in lines for page in DOCS.glob(f"{line}.md")]
+    assert sorted(found) == [page for page in PAGES if page != DOCS / "index.md"]
+
+
+def test_the_table_of_pages_has_every_page():
+    """On a code host there is no navigation but docs/README.md."""
+    table = (DOCS / "README.md").read_text()
+    missing = [page.name for page in DOCS.glob("*.md") if page.name not in ("README.md", "index.md")]
+    assert [name for name in missing if f"]({name})" not in table] == []
+
+
+def test_links_to_headings_lead_somewhere():
+    for page in [*PAGES, DOCS / "README.md"]:
+        for file, anchor in re.findall(r"\]\((?!http)([^)#]*)#([^)]+)\)", FENCED.sub("", page.read_text())):
+            target = page.parent / file if file else page
+            assert anchor in anchors(target), f"{page.name}: {file}#{anchor}"
+
+
+def test_the_reference_has_every_public_name_once():
+    names = named(REFERENCE)
+    expected = {f"vkernels.{name}" for name in vkernels.__all__}
+    expected |= {f"vkernels.torch.{name}" for name in vkernels.torch.__all__ if name not in ("patient", "torch_op")}
+    expected |= {f"vkernels.memory.{name}" for name in memory.__all__}
+    expected |= {f"vkernels.autotune.{name}" for name in getattr(autotune, "__all__", ())}
+    assert expected - names.keys() == set()
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_the_reference_has_what_pages_import():
+    """What a page imports from modules of ours is public: it stands in the reference, or is the library's."""
+    imports = re.compile(r"^from (vkernels[\w.]*) import ([\w, ]+)$", re.MULTILINE)
+    names = named(REFERENCE)
+    for page in PAGES:
+        if page.stem in CONTRIBUTORS or page.parent.name == "measurements":
+            continue
+        for module, line in imports.findall(page.read_text()):
+            for name in (part.strip() for part in line.split(",")):
+                value = getattr(importlib.import_module(module), name)
+                same = [each for each in names if each.endswith(f".{name}") and looked_up(each) is value]
+                listed = same or module.startswith("vkernels.library") or f"{module}.{name}" in CONSTANTS
+                assert listed, f"{page.name}: {module}.{name}"
+
+
+CONSTANTS = {"vkernels.autotune.searches.DEFAULT_SEARCH", "vkernels.autotune.searches.SEARCHES"}
+
+
+def test_every_name_of_the_reference_exists_and_is_described():
+    for name in named(REFERENCE):
+        value = looked_up(name)
+        text = inspect.getdoc(value) or ""
+        assert text.strip(), f"{name} has no docstring"
+        assert not (inspect.isclass(value) and text.startswith(f"{value.__name__}(")), f"{name} has no docstring"
+
+
+def test_each_function_of_the_library_is_on_one_page():
+    """A new file of the library goes to its family's page in docs/library."""
+    listed = Counter(
+        module
+        for page in (DOCS / "library").glob("*.md")
+        for module in re.findall(r"^\.\. automodule:: (\S+)\n   :members:$", page.read_text(), re.MULTILINE)
+    )
+    modules = {function.__module__ for function in public().values()}
+    assert {module: listed[module] for module in modules} == dict.fromkeys(modules, 1)
     assert set(public()) >= GIVEN
 
 
@@ -59,25 +132,49 @@ def test_each_function_says_what_it_takes_and_raises():
     """Itself, or by the function that it names."""
     functions = public()
     for name, function in functions.items():
-        text, named = "", [name]
-        for other in named:
+        text, names = "", [name]
+        for other in names:
             text += inspect.getdoc(functions[other]) or ""
-            named += [each for each in re.findall(r"`(\w+)", text) if each in functions and each not in named]
+            names += [each for each in re.findall(r"`(\w+)", text) if each in functions and each not in names]
         unsaid = [p for p in inspect.signature(function).parameters if not re.search(rf"\b{p}\b", text)]
         assert not unsaid, f"{name} does not say what {', '.join(unsaid)} is"
         assert "Raises `" in text, f"{name} does not say what it raises"
         assert re.search("f32|float32|dtype", text), f"{name} does not say which dtypes it takes"
 
 
-def test_each_page_is_in_the_table_of_pages(site):
-    """On a code host there is no navigation but docs/README.md."""
-    table = (DOCS / "README.md").read_text()
-    missing = [page.name for page in DOCS.glob("*.md") if page.name not in ("README.md", "index.md")]
-    assert [name for name in missing if f"]({name})" not in table] == []
+def test_pages_for_users_name_no_files_of_ours():
+    """A command of a benchmark may be named, as the source of a figure."""
+    for page in PAGES:
+        if page.stem in CONTRIBUTORS or page.parent.name in ("measurements", "library"):
+            continue
+        text = re.sub(r"<!--.*?-->", "", page.read_text())
+        files = re.findall(r"(?<![\w/.])(?:vkernels|tests)/[\w/]*\w(?:\.\w+)?", text)
+        found = [file for file in files if (DOCS.parent / file).exists()]
+        assert found == [], f"{page.name}: {found}"
 
 
-def test_warnings_are_errors(tmp_path):
-    (tmp_path / "conf.py").write_text('extensions = ["myst_parser"]\nroot_doc = "index"\n')
-    (tmp_path / "index.md").write_text("# Title\n[nowhere](missing.md)\n")
-    command = [sys.executable, "-m", "sphinx", "-q", "-W", tmp_path, tmp_path / "html"]
-    assert subprocess.run(command, capture_output=True, timeout=300).returncode != 0
+@pytest.mark.thorough
+def test_the_site_is_made_without_a_warning(tmp_path):
+    """And a search for a name finds it: the index has `vk.kernel`, and each public name once."""
+    pytest.importorskip("sphinx", reason="the docs extra is not installed")
+    from sphinx.util.inventory import InventoryFile
+
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-q",
+        "-W",
+        "--keep-going",
+        "-d",
+        f"{tmp_path}/trees",
+        DOCS,
+        f"{tmp_path}/html",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    data = InventoryFile.loads((tmp_path / "html" / "objects.inv").read_bytes(), uri="").data
+    objects = {name for kind, items in data.items() if kind.startswith("py:") for name in items}
+    assert {f"vk.{name}" for name in vkernels.__all__} <= objects
+    ends = Counter(name.rsplit(".")[-1] for name in data["py:function"] if name.startswith("vkernels.library."))
+    assert {name: ends[name] for name in public()} == dict.fromkeys(public(), 1)

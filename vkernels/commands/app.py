@@ -13,7 +13,7 @@ app = typer.Typer(
     name="vk",
     help="Write GPU kernels once, without resource limits; vkernels maps them onto each device.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )

@@ -54,7 +54,7 @@ def loops_of_triton(
 ) -> TritonLoops:
     """Compile a `triton.jit` function for a device and read its loops; nothing runs, and no GPU is needed.
 
-    `types`: Triton's spelling of the parameters that a launch passes ("*fp16", "i32"); `constants`: of the others.
+    `types`: Triton's spelling of the parameters that a launch passes (`"*fp16"`, `"i32"`); `constants`: of the others.
     `target`: a device of `vk targets`, or its name. `grid`: programs by axis; `arguments`: integers that a launch
     passes, by name: from them follow the trips of loops and the bound. `divisible`: parameters that are multiples of
     16. `warps`, `stages`: as the kernel's first configuration says, or as Triton does, where not given.
