@@ -80,6 +80,7 @@ KINDS = {
     "runtime/coordinator": "process",
     "runtime/objects": "compile",
     "sparse_network": "compile",
+    "test_optional_packages.py": "process",
     "test_project.py": "process",
     "torch": "compile",
 }

@@ -11,6 +11,7 @@ from enum import IntEnum
 from typing import NoReturn
 
 from vkernels.ir.errors import Error, SetupError
+from vkernels.ir.optional_packages import missing_package
 from vkernels.ir.system_resources import scarcity_of
 
 
@@ -45,6 +46,9 @@ def exit_with_code(command: Callable[[], object]) -> NoReturn:
     except KeyboardInterrupt:
         _leave(Code.INTERRUPTED, "interrupted")
     except Exception as error:
+        missing = missing_package(error) if isinstance(error, ModuleNotFoundError) else None
+        if missing is not None:
+            _leave(Code.ENVIRONMENT, str(missing))
         scarce = scarcity_of(error)
         if scarce is None:
             traceback.print_exc()

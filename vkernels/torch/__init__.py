@@ -4,6 +4,12 @@
 """
 
 from vkernels.compiler.default_session import patient
+from vkernels.ir.optional_packages import missing_package as _missing_package
+
+try:
+    import torch as _torch  # noqa: F401
+except ModuleNotFoundError as error:
+    raise (_missing_package(error) or error) from error
 
 from .attention import *
 from .convolution import *

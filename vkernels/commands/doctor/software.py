@@ -16,28 +16,34 @@ from .finding import Finding, Status
 AREA = "software"
 PACKAGES = {
     "vkernels": "", "numpy": "arrays", "xdsl": "every kernel", "llvmlite": "kernels on CPUs", "triton": "every kernel",
-    "torch": "torch tensors, and GPUs", "scikit-learn": "vk tune", "sqlalchemy": "the tuning database",
 }  # fmt: skip
 """By name, what does not work without them."""
+OPTIONAL = {
+    "torch": "torch tensors, and GPUs", "scikit-learn": "`vk tune`", "scipy": "`vk tune` and sparse networks",
+    "sqlalchemy": "writing tuned plans", "plotly": "HTML reports", "jinja2": "HTML reports",
+}  # fmt: skip
+"""Packages that an installation may lack; by name, what does not work without them."""
 TOOLS = {"ptxas": "code for NVIDIA GPUs", "nvdisasm": "reading loops of NVIDIA binaries"}
 
 
 def software() -> Iterator[Finding]:
     yield Finding(AREA, "python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
     for name, purpose in PACKAGES.items():
-        yield _package(name, purpose)
+        yield _package(name, purpose, Status.PROBLEM)
+    for name, purpose in OPTIONAL.items():
+        yield _package(name, purpose, Status.NOTE)
     if find_spec("triton") is not None:
         yield _triton()
         for tool, purpose in TOOLS.items():
             yield _tool(tool, purpose)
 
 
-def _package(name: str, purpose: str) -> Finding:
+def _package(name: str, purpose: str, missing: Status) -> Finding:
     try:
         return Finding(AREA, name, version(name))
     except PackageNotFoundError:
         advice = f"{purpose} needs it: pip install {name}"
-        return Finding(AREA, name, "is not installed", Status.PROBLEM, advice)
+        return Finding(AREA, name, "is not installed", missing, advice)
 
 
 def _triton() -> Finding:

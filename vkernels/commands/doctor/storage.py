@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from vkernels.autotune.database.address import default_file
-from vkernels.autotune.database.database import Database
 from vkernels.ir.disk_cache import default_folder
 from vkernels.ir.errors import Error, SetupError
+from vkernels.ir.optional_packages import missing_package
 
 from .finding import Finding, Status
 
@@ -67,8 +67,13 @@ def _database() -> Finding:
         file = default_file()
         if not file.exists():
             return Finding(AREA, what, f"none; `vk tune` keeps them in {file}")
+        from vkernels.autotune.database.database import Database  # by SQLAlchemy, which calls do without
+
         with Database.open(read_only=True) as database:
             contents = database.read()
+    except ModuleNotFoundError as error:
+        advice = str(missing_package(error) or error)
+        return Finding(AREA, what, f"in {file}; not counted", Status.NOTE, advice)
     except SetupError as error:
         return Finding(AREA, what, "cannot be read now", Status.NOTE, str(error))
     except Error as error:

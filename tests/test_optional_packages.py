@@ -1,0 +1,90 @@
+"""What works without packages that only some uses need, and what is said where one is missing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from vkernels.commands.exits import Code, exit_with_code
+from vkernels.ir.optional_packages import missing_package
+
+OPTIONAL = ("jinja2", "plotly", "scipy", "sklearn", "sqlalchemy", "sympy", "torch")
+HIDE = """
+import sys
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {names!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Hidden())
+"""
+KERNEL = """
+import linecache
+import numpy as np
+import vkernels as vk
+from jaxtyping import Float
+source = '''
+@vk.kernel
+def double(x: Float[vk.Tensor, "N"], out: Float[vk.Tensor, "N"]):
+    i = vk.tile("N")
+    out[i] = 2 * x[i]
+'''
+linecache.cache["<double>"] = (len(source), None, source.splitlines(True), "<double>")
+exec(compile(source, "<double>", "exec"))
+x, out = np.arange(3.0), np.full(3, np.nan)
+"""
+
+
+def run_without(names: tuple[str, ...], code: str) -> str:
+    program = HIDE.format(names=names) + code
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_numpy_users_need_none_of_them():
+    code = """
+double(x, out)
+assert out.tolist() == [0, 2, 4]
+from vkernels.library import softmax
+print(softmax(np.log([[1.0, 3.0]])).round(3).tolist())
+try:
+    import vkernels.torch
+except vk.SetupError as error:
+    print(error)
+"""
+    printed = run_without(OPTIONAL, KERNEL + code)
+    assert printed.splitlines() == [
+        "[[0.25, 0.75]]",
+        "torch is not installed, and this needs it: pip install torch, or 'vkernels[all]'",
+    ]
+
+
+def test_without_triton_kernels_are_interpreted(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # no code that was compiled before
+    code = """
+double.interpret(x, out)
+print(out.tolist())
+try:
+    double(x, out)
+except vk.SetupError as error:
+    print(error)
+"""
+    printed = run_without((*OPTIONAL, "triton"), KERNEL + code).splitlines()
+    assert printed[0] == "[0.0, 2.0, 4.0]"
+    assert "Triton is not installed" in printed[1]
+
+
+def test_commands_name_what_is_missing(capsys):
+    def command():
+        raise ModuleNotFoundError("No module named 'sklearn.tree'", name="sklearn.tree")
+
+    with pytest.raises(SystemExit) as exit:
+        exit_with_code(command)
+    assert exit.value.code == Code.ENVIRONMENT
+    assert "pip install scikit-learn" in capsys.readouterr().err
+
+
+def test_a_missing_module_of_ours_is_a_bug():
+    assert missing_package(ModuleNotFoundError("No module named 'vkernels.gone'", name="vkernels.gone")) is None

@@ -1,0 +1,20 @@
+"""Packages that only some uses of vkernels need, and the message where one is missing."""
+
+from __future__ import annotations
+
+from .errors import SetupError
+
+PACKAGES = {
+    "jinja2": "jinja2", "plotly": "plotly", "psycopg": "psycopg", "scipy": "scipy", "sklearn": "scikit-learn",
+    "sqlalchemy": "sqlalchemy", "sympy": "sympy", "torch": "torch",
+}  # fmt: skip
+"""By the name that is imported, the name that is installed."""
+
+
+def missing_package(error: ModuleNotFoundError) -> SetupError | None:
+    """What to tell a user whose installation lacks an optional package; None for any other module."""
+    module = (error.name or "").partition(".")[0]
+    package = PACKAGES.get(module)
+    if package is None:
+        return None
+    return SetupError(f"{package} is not installed, and this needs it: pip install {package}, or 'vkernels[all]'")
