@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import shlex
 from pathlib import Path
@@ -10,6 +11,7 @@ import click
 import pytest
 import typer
 
+from vkernels.commands import main
 from vkernels.commands.app import app
 
 from . import commands_page
@@ -62,6 +64,20 @@ def test_commands_parse(page):
 def test_the_page_and_the_manual_page_have_every_command(golden):
     golden(ROOT / "docs" / "commands.md", commands_page.page())
     golden(ROOT / "docs" / "man" / "vk.1", commands_page.manual())
+
+
+def test_verbose_commands_print_what_is_logged():
+    log = logging.getLogger("vkernels")
+    before = log.level
+    try:
+        levels = []
+        for options in ([], ["-v"], ["-vv"]):
+            with pytest.raises(SystemExit):
+                main([*options, "targets", "--help"])
+            levels.append(log.level)
+        assert levels == [before, logging.INFO, logging.DEBUG]
+    finally:
+        log.setLevel(before)
 
 
 def test_a_wrong_option_is_found():

@@ -44,10 +44,22 @@ def _show_version(requested: bool) -> None:
         raise typer.Exit
 
 
+def _log_to_stderr(times: int) -> None:
+    """Print what vkernels logs: with one `-v` from INFO on, with two from DEBUG on."""
+    if times:
+        import logging
+
+        logging.basicConfig(format="%(name)s: %(message)s")
+        logging.getLogger("vkernels").setLevel(logging.INFO if times == 1 else logging.DEBUG)
+
+
 @app.callback()
 def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
+    verbose: Annotated[
+        int, typer.Option("-v", "--verbose", count=True, help="Also print what is logged; -vv prints more.")
+    ] = 0,
 ) -> None:
-    pass
+    _log_to_stderr(verbose)
