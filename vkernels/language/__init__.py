@@ -1,5 +1,7 @@
 """The language of kernels: decorators, annotations, dtypes, operations. `docs/language.md` is its reference."""
 
+from typing import TYPE_CHECKING, Any
+
 from .annotations import Constant, Parameter, Scalar, tunable
 from .declaration import Function
 from .dtypes import (
@@ -24,7 +26,12 @@ from .dtypes import (
 from .kernel import Kernel, function, kernel
 from .operations import *
 from .self_tuning import Tuning
-from .values import Axis, Scratch, Tensor, Tile
+from .values import Axis, Scratch, Tile
+
+if TYPE_CHECKING:
+    Tensor = Any  # in a kernel a `values.Tensor`; in a call a torch tensor, a NumPy array, …
+else:
+    from .values import Tensor
 
 bool = bool_
 

@@ -56,17 +56,20 @@ def tunable(*values: Value, where: Callable[..., bool] | None = None) -> Tunable
     return Tunable(values, where)
 
 
+# A parameter is one thing in the kernel and another in a call: type checkers take either, so that `s: vk.Scalar = 1.0`
+# and calls with numbers pass.
 if TYPE_CHECKING:
     Constant = Any
     """A parameter whose value is known while the kernel is built: a number, a string, None or a dtype."""
+    Scalar = Any
+    """A scalar parameter: float, int or bool; weak, as Python numbers are."""
 else:
 
     class Constant:
         """A parameter whose value is known while the kernel is built: a number, a string, None or a dtype."""
 
-
-class Scalar(Tile):
-    """A scalar parameter: float, int or bool; weak, as Python numbers are."""
+    class Scalar(Tile):
+        """A scalar parameter: float, int or bool; weak, as Python numbers are."""
 
 
 SCALARS: dict[Any, tuple[str, ...]] = {

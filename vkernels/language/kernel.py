@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from vkernels.ir.budget import Budget
 from vkernels.ir.errors import Error, OptionError
@@ -217,8 +217,17 @@ def _flag(name: str, value: object) -> bool:
     return value
 
 
+if TYPE_CHECKING:
+    P = ParamSpec("P")
+
+    class TypedKernel(Kernel, Generic[P]):
+        """A kernel whose calls type checkers compare with its parameters."""
+
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> None: ...
+
+
 @overload
-def kernel(function: Callable[..., Any], /) -> Kernel: ...
+def kernel(function: Callable[P, Any], /) -> TypedKernel[P]: ...
 @overload
 def kernel(
     *,
@@ -228,7 +237,7 @@ def kernel(
     deterministic: bool = False,
     approximate: bool | None = None,
     tune: Tuning | None = None,
-) -> Callable[[Callable[..., Any]], Kernel]: ...
+) -> Callable[[Callable[P, Any]], TypedKernel[P]]: ...
 def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make a function a kernel: `@vk.kernel`, or `@vk.kernel(plan=…, checked=True)`.
 
