@@ -20,7 +20,7 @@ import numpy as np
 from vkernels.compiler.arguments import ArrayView
 from vkernels.ir.errors import ArgumentError, TypeMismatchError
 from vkernels.runtime.aliasing import overlaps_itself, share_memory
-from vkernels.runtime.arrays import is_torch, kind_of, view_of
+from vkernels.runtime.arrays import adopted, is_foreign, is_torch, kind_of, view_of
 
 from .annotations import Activation, AtLeastOne, NotNegative, NumberRange, OneOf, Result, Share, Size, Updated
 from .replay import replayed
@@ -52,6 +52,8 @@ def checked(function: F) -> F:
     def call(*args: Any, **kwargs: Any) -> Any:
         values = (*args, *kwargs.values()) if kwargs else args
         key = key_of(values, kwargs)
+        if key is None and any(map(is_foreign, values)):
+            return call(*map(adopted, args), **{name: adopted(value) for name, value in kwargs.items()})
         extents = None if key is None else known.get(key)
         if extents is None or not _have_memory(values, extents):
             args, kwargs = declaration.check(args, kwargs), {}

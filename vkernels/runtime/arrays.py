@@ -32,6 +32,46 @@ def view_of(value: Any, what: str) -> ArrayView:
     raise ArgumentError(f"{what}: expected a torch tensor or a NumPy array, got {kind_of(value)}")
 
 
+def is_foreign(value: Any) -> bool:
+    """Whether a value is an array of another library, by `__array_interface__` or DLPack."""
+    if isinstance(value, np.ndarray | np.generic | bool | int | float | str) or is_torch(value):
+        return False
+    if isinstance(value, type):
+        return False
+    return hasattr(value, "__array_interface__") or (
+        hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__")
+    )
+
+
+def adopted(value: Any) -> Any:
+    """An array of another library (CuPy, JAX, …) as a NumPy array or torch tensor of the same memory.
+
+    By `__array_interface__` or DLPack; what lies on a GPU becomes a torch tensor. Other values are returned as they
+    are. Raises `ArgumentError` where the other library does not give its memory.
+    """
+    if not is_foreign(value):
+        return value
+    try:
+        return np.asarray(value) if hasattr(value, "__array_interface__") else _from_dlpack(value)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise ArgumentError(f"an array of type {type(value).__name__} does not give its memory: {error}") from error
+
+
+CPU_IN_DLPACK = 1
+
+
+def _from_dlpack(value: Any) -> Any:
+    if value.__dlpack_device__()[0] == CPU_IN_DLPACK:
+        try:
+            return np.from_dlpack(value)
+        except (BufferError, RuntimeError):  # a dtype that NumPy lacks, as bfloat16
+            if "torch" not in sys.modules:
+                raise
+    import torch
+
+    return torch.from_dlpack(value)
+
+
 def kind_of(value: Any) -> str:
     """A value's type, and its text where that is short, for messages."""
     try:

@@ -22,7 +22,7 @@ from vkernels.ir.plan import Plan
 
 from . import determinism, events, recording
 from .aliasing import check_written, same_tensors
-from .arrays import address_reader, is_torch
+from .arrays import address_reader, adopted, is_foreign, is_torch
 from .bind_arguments import as_scalar, bind, in_order
 from .bound_executable import bind_cpu
 from .call_entry import NONE_YET, CallEntry, Runnable, filled, version_counter
@@ -97,7 +97,7 @@ class Launcher:
         entry, addresses_if_like = self._latest[is_deterministic]
         addresses = addresses_if_like(args)
         if addresses is None:
-            entry, addresses, is_new = self._looked_up(args, is_deterministic)
+            entry, addresses, is_new, args = self._looked_up(args, is_deterministic)
             is_cache_miss = is_cache_miss or is_new
         runnable = entry.distinct
         for one, other, low, high in entry.pairs:
@@ -127,13 +127,18 @@ class Launcher:
             end = time.perf_counter()
             events.notify(self.kernel.name, runnable.launch_record(), start, end, not is_cache_miss, entry.call_record)
 
-    def _looked_up(self, args: Sequence[Any], is_deterministic: bool) -> tuple[CallEntry, list[int], bool]:
-        """The entry of calls with the key of these arguments, their addresses, and whether the entry is new."""
+    def _looked_up(
+        self, args: Sequence[Any], is_deterministic: bool
+    ) -> tuple[CallEntry, list[int], bool, Sequence[Any]]:
+        """The entry of calls with the key of these arguments, their addresses, whether the entry is new, and the
+        arguments with arrays of other libraries as ours."""
         key = tuple([describe(value) for describe, value in zip(self._keys, args)])  # noqa: B905 (as many, and in haste)
         latest = self._latest  # before the calls: `forget` replaces both
         calls, is_new = self._calls[is_deterministic], False
         entry = calls.get(key)
         if entry is None:
+            if any(map(is_foreign, args)):
+                return self._looked_up(tuple(map(adopted, args)), is_deterministic)
             entry, is_new = self._enter(calls, key, args, is_deterministic), True
         try:
             addresses = [read(args[position]) for position, read in entry.readers]
@@ -148,7 +153,7 @@ class Launcher:
         entry.looked_up += 1
         if entry.looked_up % 2 == 0:  # so that of calls that alternate some are found fast
             latest[is_deterministic] = entry, entry.addresses_if_like(args, self._keys)
-        return entry, addresses, is_new
+        return entry, addresses, is_new, args
 
     @property
     def session(self) -> CompilerSession:
@@ -166,7 +171,7 @@ class Launcher:
 
     def compile(self, args: Sequence[Any], kwargs: Mapping[str, Any], plan: Plan | None = None) -> Code:
         """The code that this call would run, with the text of every stage; `plan` replaces the kernel's own."""
-        values = in_order(self.kernel, args, kwargs, leave_open=plan is None)
+        values = tuple(map(adopted, in_order(self.kernel, args, kwargs, leave_open=plan is None)))
         is_deterministic = determinism.enabled()
         compilation = self._compilation(values, self._left_open(values), is_deterministic, plan, keep_stages=True)
         arguments, ir = compilation.request.arguments, compilation.ir

@@ -13,7 +13,7 @@ from vkernels.compiler.specialise import kernel_in, written_tensors
 from vkernels.ir.errors import ArgumentError
 
 from .aliasing import check_written, same_tensors
-from .arrays import is_torch
+from .arrays import adopted, is_torch
 from .bind_arguments import bind, in_order
 
 
@@ -33,7 +33,7 @@ def interpret(
     """
     from vkernels.ir.interpret import interpret as interpret_module
 
-    values = in_order(kernel, args, kwargs)
+    values = tuple(map(adopted, in_order(kernel, args, kwargs)))
     arguments = bind(kernel, values)
     if arguments.device != CPU:
         raise ArgumentError(f"{kernel.name}: only the CPU interprets kernels; got tensors on {arguments.device}")
