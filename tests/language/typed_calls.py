@@ -1,4 +1,4 @@
-"""A user's code as type checkers see it. `.ci/run` runs mypy on it, where an `ignore` that ignores nothing is an error."""
+"""A user's code as type checkers see it. `.ci/run` runs mypy on it, which reports an `ignore` that ignores nothing."""
 
 from __future__ import annotations
 

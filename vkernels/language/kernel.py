@@ -36,14 +36,7 @@ D = TypeVar("D", bound=Drawer)
 
 @dataclass(frozen=True)
 class Options:
-    """Options of `@vk.kernel`.
-
-    `plan`: a plan, a function that makes one, or a `Pin`: fixed parts of a plan. `budget`: upper bounds for every plan.
-    `checked`: interpret calls, slowly, and report indices out of range with line and value. `deterministic`: calls
-    give the same bits in every run. `approximate`: exponentials and divisions may be a GPU's own, which
-    `docs/maths.md` gives bounds of; unless said, those whose results are rounded to 16 bits or fewer. `tune`: the first
-    call with new sizes tunes the kernel.
-    """
+    """Options of `@vk.kernel`, which says what they mean."""
 
     plan: Plan | Planner | Pin | None = None
     budget: Budget | None = None
@@ -241,7 +234,11 @@ def kernel(
 def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make a function a kernel: `@vk.kernel`, or `@vk.kernel(plan=…, checked=True)`.
 
-    Options: see `Options`. Raises `OptionError` for unknown ones, and `UnsupportedError` for unsupported parameters.
+    `plan`: a plan, a function that makes one, or a `Pin`: fixed parts of a plan. `budget`: upper bounds for every plan.
+    `checked`: interpret calls, slowly, and report indices out of range with line and value. `deterministic`: calls
+    give the same bits in every run. `approximate`: exponentials and divisions may be a GPU's own, which are less
+    accurate; unless said, those whose results are rounded to 16 bits or fewer. `tune`: the first call with new sizes
+    tunes the kernel. Raises `OptionError` for unknown options, and `UnsupportedError` for unsupported parameters.
     """
     unknown = set(options) - set(Options.__dataclass_fields__)
     if unknown:

@@ -67,9 +67,9 @@ def _from_dlpack(value: Any) -> Any:
         except (BufferError, RuntimeError):  # a dtype that NumPy lacks, as bfloat16
             if "torch" not in sys.modules:
                 raise
-    import torch
+    from torch.utils.dlpack import from_dlpack
 
-    return torch.from_dlpack(value)
+    return from_dlpack(value)
 
 
 def kind_of(value: Any) -> str:

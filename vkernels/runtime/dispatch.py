@@ -128,8 +128,8 @@ class Launcher:
             events.notify(self.kernel.name, runnable.launch_record(), start, end, not is_cache_miss, entry.call_record)
 
     def _looked_up(
-        self, args: Sequence[Any], is_deterministic: bool
-    ) -> tuple[CallEntry, list[int], bool, Sequence[Any]]:
+        self, args: tuple[Any, ...], is_deterministic: bool
+    ) -> tuple[CallEntry, list[int], bool, tuple[Any, ...]]:
         """The entry of calls with the key of these arguments, their addresses, whether the entry is new, and the
         arguments with arrays of other libraries as ours."""
         key = tuple([describe(value) for describe, value in zip(self._keys, args)])  # noqa: B905 (as many, and in haste)
