@@ -191,3 +191,17 @@ def test_vk_report_writes_the_page(tmp_path, monkeypatch, capsys):
     assert "kernel_a" in " ".join(checker.words)
     assert "kernel_b" not in " ".join(checker.words)
     assert "out.html" in capsys.readouterr().out
+
+
+def test_choices_are_drawn_by_plan_and_by_pairs_and_runs_beside_each_other():
+    def tried(run: str, when: float) -> list:
+        some = [trial(n, 2.0 + n, 1 << n % 3, chunk=8 << n // 3, run=run) for n in range(9)]
+        return [replace(each, provenance=replace(each.provenance, when=when + n)) for n, each in enumerate(some)]
+
+    one = page_of(find(tried("a", 1e9), PRESENT), "a.sqlite")
+    assert {name for name in ("parallel", "pairs", "runs") if f'id="slice0-0-{name}"' in one} == {"parallel", "pairs"}
+    assert "Runs compared" not in one
+    later = [replace(each, plan=replace(each.plan, streams=("out",))) for each in tried("b", 2e9)]
+    both = page_of(find([*tried("a", 1e9), *later], PRESENT), "a.sqlite")
+    assert 'id="slice0-0-runs"' in both
+    assert both.count(", 9 trials") == 2

@@ -45,6 +45,14 @@ def test_list_has_a_line_for_each_kernel_shape_and_limits(vk):
 
 
 @pytest.mark.usefixtures("filled")
+def test_list_fits_eighty_columns(vk):
+    _, output, _ = vk("list", "--db", "a.sqlite")
+    lines = output.splitlines()[1:]
+    assert max(map(len, lines)) <= 80
+    assert len(lines) == 1 + 2 * 2 + sum(line.startswith("    ") for line in lines) + 1
+
+
+@pytest.mark.usefixtures("filled")
 def test_list_tells_programs_the_same(vk):
     code, output, _ = vk("list", "--db", "a.sqlite", "--json", "-")
     found = json.loads(output)

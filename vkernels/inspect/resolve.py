@@ -156,6 +156,7 @@ def _entries_named(name: str, catalogue: Catalogue) -> list[CatalogueEntry]:
     if not entries:
         names = dict.fromkeys(name for entry in catalogue for name in (entry.family, entry.name))
         hint = did_you_mean(name, [ALL, *names])
+        hint += "" if hint.endswith("?") else "."
         raise OptionError(f"there is no kernel {name!r}; {hint} Name a kernel of your own as FILE.py:KERNEL.")
     return entries
 

@@ -6,12 +6,19 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 MAX_SUGGESTIONS = 3
+MAX_LISTED = 12
+"""Names that are all listed if none is similar; of more, only the nearest are."""
 
 
 def did_you_mean(name: str, names: Sequence[str]) -> str:
-    """The nearest of some names, those that begin with it, or all of them."""
+    """The nearest of some names, those that begin with it, or all of them if they are few."""
     close = (
         get_close_matches(name, names, 1)
         or [each for each in names if name and each.startswith(name)][:MAX_SUGGESTIONS]
     )
-    return f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(names)}"
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    if len(names) <= MAX_LISTED:
+        return f"there are {', '.join(names)}"
+    near = get_close_matches(name, names, MAX_SUGGESTIONS, cutoff=0.0)
+    return f"the nearest of {len(names)} are {', '.join(near)}"

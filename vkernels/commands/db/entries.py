@@ -13,7 +13,7 @@ from vkernels.ir.errors import FileError, OptionError
 from vkernels.ir.plan_json import plan_to_json
 
 from ..formatting import format_plan, format_seconds, plural, printable
-from ..results import check_writable, console_for, table_of, write_json
+from ..results import check_writable, console_for, write_json
 from .options import SECONDS, Db, Json, Kernel, date, opened, read_entries_of, write_result
 
 if TYPE_CHECKING:
@@ -56,22 +56,44 @@ def usable(group: EntryGroup) -> bool:
 
 
 def _print_list(out: Console, groups: tuple[EntryGroup, ...], damaged: tuple[str, ...], where: str) -> None:
-    whole = ("best", "tried", "failed", "", "last")
-    table = table_of("kernel", "on", *whole, right=whole[:3], whole=whole, title=printable(where))
+    by_title: dict[str, list[EntryGroup]] = {}
     for group in groups:
-        best = group.best
-        notes = [_judged(best), "" if usable(group) else "other compilers"]
-        cells = (
-            group.title, "; ".join(group.places), format_seconds(best.seconds) if best and best.seconds else "—",
-            str(len(group.entries)), str(sum(group.failures.values())), ", ".join(filter(None, notes)),
-            date(group.latest),
-        )  # fmt: skip
-        table.add_row(*map(printable, cells))
-    out.print(table)
+        by_title.setdefault(group.title, []).append(group)
+    out.print(printable(where), style="bold")
+    if groups:
+        out.print(_line("on", "best", "gain", "tried", "failed", "last"))
+    for title, some in by_title.items():
+        out.print(printable(title), style="bold")
+        for group in some:
+            for line in _lines_of(group):
+                out.print(printable(line), soft_wrap=True)
     said = f"{plural(len(groups), 'group')}, {plural(sum(len(group.entries) for group in groups), 'measurement')}"
     out.print(f"{said}.")
     if damaged:
         out.print(f"{plural(len(damaged), 'entry')} cannot be read, for example: {printable(damaged[0])}")
+
+
+def _lines_of(group: EntryGroup) -> list[str]:
+    """A group in lines of at most 80 columns, if its places are not longer."""
+    best, gain = group.best, group.gain
+    numbers = (
+        format_seconds(best.seconds) if best and best.seconds else "—", "" if gain is None else f"×{gain:.2f}",
+        str(len(group.entries)), str(sum(group.failures.values())), date(group.latest)[:10],
+    )  # fmt: skip
+    *others, last = group.places
+    lines = [*(f"  {place}" for place in others), _line(last, *numbers)]
+    if len(last) > PLACE:
+        lines[-1:] = [f"  {last}", _line("", *numbers)]
+    notes = [note for note in (_judged(best), "" if usable(group) else "other compilers") if note]
+    return [*lines, *([f"    {', '.join(notes)}"] if notes else [])]
+
+
+PLACE = 36
+"""Columns of a device and slice."""
+
+
+def _line(place: str, best: str, gain: str, tried: str, failed: str, last: str) -> str:
+    return f"  {place:<{PLACE}}{best:>8}{gain:>7}{tried:>7}{failed:>8}  {last}"
 
 
 def _judged(entry: Entry | None) -> str:

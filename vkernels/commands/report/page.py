@@ -13,6 +13,7 @@ from ..formatting import format_seconds, plural
 from ..html import render
 from ..html.charts import BarChart, BarRow, Plots, Segment, plain
 from ..report import texts
+from .plots import plot_slice
 
 COLOURS = ("#4c7fd0", "#2b8a3e", "#a8518a", "#d9822b", "#7950f2", "#0b7285")
 MAX_SLICES = len(COLOURS)
@@ -91,12 +92,17 @@ def page_of(findings: TuningReport, address: str) -> str:
     if findings.stale:
         summary += f"; {findings.stale} more, made by other compiler versions, are left out"
     plotted = [plot_convergence(plots, f"plot{n}", subject) for n, subject in enumerate(findings.subjects)]
+    drawn = [
+        [plot_slice(plots, f"slice{n}-{m}", part) for m, part in enumerate(subject.slices[:MAX_SLICES])]
+        for n, subject in enumerate(findings.subjects)
+    ]
     return render(
         "tuning.html",
         plots,
         title="Tuning report",
         summary=summary,
         subjects=list(zip(findings.subjects, plotted, strict=True)),
+        drawn=drawn,
         overview=_overview,
         facts=_facts,
         failures=_failures,

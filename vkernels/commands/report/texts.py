@@ -22,6 +22,12 @@ ABOUT: Mapping[str, str] = {
         "the final best. "
         "Crosses are plans that failed. Drag to zoom, double-click to reset."
     ),
+    "parallel": (
+        "A line for each plan, through its decisions and its time, as a multiple of the best. Drag along an axis to "
+        "select plans, drag an axis's name to move it."
+    ),
+    "pairs": "The best time with each combination of two decisions that weigh most, as a multiple of the best of all.",
+    "runs": "The best time so far of each tuning run by itself. Click a run in the legend to hide it.",
     "weights": (
         "For each decision, how many times slower the best plan with another value is: the cost of getting this one "
         "decision wrong and all others right, among the plans that were tried."
