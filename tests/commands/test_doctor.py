@@ -44,7 +44,7 @@ def test_a_missing_package_is_a_problem(monkeypatch):
 
     monkeypatch.setattr(software, "version", version)
     found = of(software.software(), "llvmlite")
-    assert (found.status, found.advice) == (Status.PROBLEM, "kernels on CPUs needs it: pip install llvmlite")
+    assert (found.status, found.advice) == (Status.PROBLEM, "for kernels on CPUs: pip install llvmlite")
 
 
 def test_an_unknown_triton_and_a_missing_tool_are_found(monkeypatch, tmp_path):

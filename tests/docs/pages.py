@@ -38,7 +38,7 @@ def blocks(page: str) -> list[Block]:
     """The page's blocks of Python and bash."""
     found = list(BLOCK.finditer(page))
     made = []
-    for match, after in zip(found, [*found[1:], None], strict=True):
+    for match, after in zip(found, [*found[1:], None], strict=False):  # a page may have none
         follows = after is not None and after[1] == "text" and not page[match.end() : after.start()].strip()
         if match[1] in ("python", "bash") and not page[: match.start()].endswith("-->\n"):
             made.append(Block(match[1], match[2], match.end(), after.span(2) if follows else None))

@@ -42,7 +42,7 @@ def _package(name: str, purpose: str, missing: Status) -> Finding:
     try:
         return Finding(AREA, name, version(name))
     except PackageNotFoundError:
-        advice = f"{purpose} needs it: pip install {name}"
+        advice = f"for {purpose}: pip install {name}"
         return Finding(AREA, name, "is not installed", missing, advice)
 
 
