@@ -23,6 +23,9 @@ PAGES = [
     "library.md",
     "memory.md",
     "memory-running.md",
+    "needs.md",
+    "planning.md",
+    pytest.param("searches.md", marks=pytest.mark.thorough),  # it imports scikit-learn and asks a forest
     "tutorial.md",
     "debugging.md",
     "spdnn.md",
