@@ -1,5 +1,6 @@
 """Programs and models whose kernels all run from a bundle, and how it is found out which kernels they call."""
 
+import platform
 import threading
 
 import numpy as np
@@ -78,6 +79,13 @@ def test_calls_are_recorded_once_for_each_kind():
     assert [dict(shape) for shape in scale.shapes] == [{"M": 6, "N": 37}] * 2 + [{"M": 3, "N": 37}]
     assert scale.same == ((), (("x", "out"),), ())
     assert softmax.shapes == ({"M": 6, "N": 37},)
+
+
+def test_a_thread_pool_of_another_version_is_told(net, secret, monkeypatch):
+    monkeypatch.setattr("vkernels.bundles.load.can_link", lambda text: False)
+    monkeypatch.setattr("vkernels.bundles.load.FUTEX", {platform.machine(): 0})
+    with pytest.warns(vk.KernelWarning, match="whose thread pool is not this one's"):
+        vk.load(net, trust=secret)
 
 
 def test_kernels_of_one_name_are_told_apart_by_their_modules(monkeypatch):

@@ -32,7 +32,8 @@ def record_of(manifest: Manifest, kernel: KernelLike, where: str) -> Kernel:
         each for each in manifest.kernels if each.reference.rpartition(":")[2] == reference_of(kernel).partition(":")[2]
     ]
     if not named:
-        raise NotInBundleError(f"{where} has no kernel {kernel.name}; it has {len(manifest.kernels)} others")
+        there = ", ".join(each.name for each in manifest.kernels) or "none"
+        raise NotInBundleError(f"{where} has no kernel {kernel.name}; it has {there}")
     source = source_hash(kernel)
     found = [each for each in named if each.source == source]
     if not found:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
 from vkernels.compiler.protocols import KernelLike
 from vkernels.ir.did_you_mean import did_you_mean
-from vkernels.ir.errors import NotInBundleError, OptionError
+from vkernels.ir.errors import KernelWarning, NotInBundleError, OptionError, warn_caller
 from vkernels.runtime.dispatch import Launcher
-from vkernels.runtime.native_functions import provide_object
+from vkernels.runtime.native_functions import can_link, provide_object
+from vkernels.runtime.pool_ir import pool_ir
+from vkernels.runtime.pool_wait_ir import FUTEX
 from vkernels.runtime.shared_launchers import use_launchers
 from vkernels.targets.instruction_sets import lacking
 
@@ -39,9 +42,7 @@ class FrozenBundle:
         self._kernels = {record.name: FrozenKernel(record) for record in bundle.manifest.kernels}
         for kernel in self._kernels.values():
             kernel.use(self._launcher(kernel, kernel.record))
-        for support in bundle.manifest.support:
-            if support.machine == platform.machine():
-                provide_object(support.key, partial(bundle.read, support.object))
+        _provide_support(bundle)
 
     def __repr__(self) -> str:
         return f"<bundle {self.bundle.path.name}: {', '.join(self._kernels)}>"
@@ -103,6 +104,23 @@ def load(
     if not frozen:
         raise OptionError("vk.load: frozen=False is not supported: a bundle runs the code that it has")
     return FrozenBundle(open_bundle(path, trust), fallback)
+
+
+def _provide_support(bundle: Bundle) -> None:
+    """Let the runtime take its own native code from a bundle. Warns where it is of another version and no compiler is
+    there: the runtime has slower ways then."""
+    machine = platform.machine()
+    for support in bundle.manifest.support:
+        if support.machine == machine:
+            provide_object(support.key, partial(bundle.read, support.object))
+    if sys.platform == "linux" and machine in FUTEX and not can_link(pool_ir(machine)):
+        built = bundle.manifest.provenance.vkernels
+        warn_caller(
+            KernelWarning(
+                f"{bundle.path.name} was built by another version of vkernels ({built}), whose thread pool is not this "
+                "one's: calls on several cores take some 0.1 ms longer. Build it again with the version that loads it"
+            )
+        )
 
 
 def _runnable(variant: Variant) -> list[Code]:
