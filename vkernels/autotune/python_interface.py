@@ -28,7 +28,7 @@ from .drive import Stop, effort_of, stop_from
 from .input_file import write_inputs
 from .measure import Bench, BenchOptions, Candidate
 from .measure.fixed_plans import with_plan
-from .plan_space import MAX_POINTS, PlanSpace, read
+from .plan_space import MAX_POINTS, PlanSpace, enough_points, read
 from .result import FailedPlan, Success, TuningResult
 from .searches import DEFAULT_SEARCH, SEARCHES
 from .settings import judging_of
@@ -180,7 +180,9 @@ class SliceRun:
         """Tune with a bench of its own, within the budget."""
         began, stop = monotonic(), self.options.stop
         with Bench(self.asked.task, self.slice, bench) as measuring:
-            space = read_space(self.asked.task, self.slice, measuring, MAX_POINTS)
+            is_new = self.options.database is None and self._study is None
+            most = enough_points(stop) if is_new else MAX_POINTS  # earlier trials may be anywhere
+            space = read_space(self.asked.task, self.slice, measuring, most)
             return self.tuned(stop.after(monotonic() - began), bench=measuring, space=space)
 
     def tuned(self, stop: Stop, *, bench: Any, space: PlanSpace, **_: Any) -> TuningResult:
