@@ -170,7 +170,7 @@ def test_a_study_is_for_one_process_and_no_other_file(tmp_path):
             Study(path, {"task": 1})
 
 
-def test_the_report_stands_alone(bench, tmp_path):
+def test_the_report_stands_alone(bench, tmp_path, monkeypatch):
     result = tune()
     result.write_report(tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text()
@@ -178,6 +178,10 @@ def test_the_report_stands_alone(bench, tmp_path):
     assert all(f"<h2>{name}</h2>" in text for name in ("history", "importance", "parallel", "pairs"))
     with pytest.raises(vk.ArgumentError, match="did you mean history"):
         result.plot("histori")
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "plotly.graph_objects", None)
+        with pytest.raises(vk.SetupError, match="plotly is not installed"):
+            result.plot()
     points = sum(len(trace.x) for trace in result.plot().data if trace.mode == "markers")
     assert points == len(result.trials)
 

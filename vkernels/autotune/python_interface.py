@@ -17,6 +17,7 @@ from vkernels.inspect.cases import is_executing
 from vkernels.inspect.task import Task, kernel_of
 from vkernels.ir.did_you_mean import did_you_mean
 from vkernels.ir.errors import ArgumentError, Error, OptionError
+from vkernels.ir.optional_packages import missing_package
 from vkernels.language.kernel import Kernel
 from vkernels.runtime.events import LaunchEvent, on_launch
 
@@ -87,6 +88,8 @@ def tune(
         )
     except Error as error:
         raise error.shortened() from error.__cause__
+    except ModuleNotFoundError as error:
+        raise missing_package(error) or error from error
 
 
 def _checked(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from vkernels.inspect.task import Task, kernel_of
 from vkernels.ir.did_you_mean import did_you_mean
 from vkernels.ir.errors import ArgumentError, SetupError
+from vkernels.ir.optional_packages import missing_package
 from vkernels.ir.write_file import write_file
 
 from .measure.fixed_plans import with_plan
@@ -86,19 +88,30 @@ class Tuned:
     def plot(self, kind: str = "history") -> Figure:
         """A plotly figure: `history`, `importance`, `parallel` (parallel coordinates) or `pairs` (of decisions).
 
-        Raises `ArgumentError` for another kind, or if too few plans have a time.
+        Raises `ArgumentError` for another kind, or if too few plans have a time, and `SetupError` without plotly.
         """
         from .figures import FIGURES
 
         if kind not in FIGURES:
             raise ArgumentError(f"plot: there is no {kind!r}; {did_you_mean(kind, list(FIGURES))}")
-        return FIGURES[kind](self.trials)
+        with _needing_plotly():
+            return FIGURES[kind](self.trials)
 
     def write_report(self, path: str | Path) -> None:
-        """Write all plots as one HTML file that needs no network."""
+        """Write all plots as one HTML file that needs no network. Raises `SetupError` without plotly."""
         from .figures import page_of
 
-        write_file(Path(path), page_of(str(self), self.trials))
+        with _needing_plotly():
+            page = page_of(str(self), self.trials)
+        write_file(Path(path), page)
+
+
+@contextmanager
+def _needing_plotly() -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise missing_package(error) or error from error
 
 
 @dataclass(frozen=True)
