@@ -37,12 +37,14 @@ def cpu_pipeline(plan: Plan, facts: Facts, scales: bool = False, units: tuple[st
     from .transforms.prefetch_rows import PrefetchRows
     from .transforms.split_phases import SplitPhases
     from .transforms.version_chunks import VersionChunks
+    from .transforms.version_loops import VersionLoops
 
     return (
         SplitPhases(),
         ApplyPlan(plan, facts, units),
         FillTails(),
         BlockSums(),
+        VersionLoops(),
         VersionChunks(),
         ExpandFormats(),
         PrefetchRows(),
@@ -92,6 +94,7 @@ PASSES = {
     "vectorise-sums": "vectorise_sums:VectoriseSums",
     "verify-mapped": "verify_mapped:VerifyMapped",
     "version-chunks": "version_chunks:VersionChunks",
+    "version-loops": "version_loops:VersionLoops",
 }
 """Every pass that `vk-opt` knows, by name: the `module:Class` in `transforms/`, imported when asked for."""
 

@@ -28,6 +28,7 @@ from vkernels.ir.transforms.insert_barriers import insert_barriers
 from vkernels.ir.transforms.prefetch_rows import prefetch_rows
 from vkernels.ir.transforms.verify_mapped import verify_mapped
 from vkernels.ir.transforms.version_chunks import version_chunks
+from vkernels.ir.transforms.version_loops import version_loops
 
 from .arrays import around, whole_memory
 from .subjects import Case, Subject
@@ -89,6 +90,7 @@ class Native:
         verify_mapped(mapped)
         fill_tails(mapped)
         block_sums(mapped)
+        version_loops(mapped)
         version_chunks(mapped)
         prefetch_rows(mapped)
         expand_math(mapped, scales=host_scales())

@@ -15,6 +15,7 @@ from vkernels.ir.transforms.expand_math import expand_math
 from vkernels.ir.transforms.fill_tails import fill_tails
 from vkernels.ir.transforms.prefetch_rows import prefetch_rows
 from vkernels.ir.transforms.version_chunks import version_chunks
+from vkernels.ir.transforms.version_loops import version_loops
 
 
 def run_native(mapped: ModuleOp, arguments: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
@@ -22,6 +23,7 @@ def run_native(mapped: ModuleOp, arguments: Mapping[str, Any], sizes: Mapping[st
     before = {name: _around(value) for name, value in arguments.items()}
     fill_tails(mapped)
     block_sums(mapped)
+    version_loops(mapped)
     version_chunks(mapped)
     prefetch_rows(mapped)
     expand_math(mapped, scales=host_scales())

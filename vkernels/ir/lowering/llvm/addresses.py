@@ -221,7 +221,7 @@ class AddressedAccess:
                     index = self.emit.number(self._row_index(dimension, register.positions))
                     scalars.append(self.emit.pure(f"arith.cmpi ult, {index}, {self.emit.number(dimension.size)} : i64"))
         if register.width == 1:
-            return _all(self.emit, [each for each in (*scalars, *vectors) if each not in self.state.assumed], "i1")
+            return _all(self.emit, [*scalars, *vectors], "i1")
         row = _all(self.emit, scalars, "i1")
         if row is not None:
             vectors.append(self.emit.splat(row, "i1", register.width))

@@ -4,63 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
 
 from xdsl.dialects.scf import ConditionOp, ForOp, IfOp, WhileOp
 from xdsl.ir import SSAValue
 
-from ...dialect import BroadcastOp, BufferOp, DotOp, GatherOp, LoadOp, MemoryType, ScratchOp, WordDotOp, axes_of
+from ...dialect import MemoryType
 from ..common import terminator_of
 from .blocks import BlockDot, blocks_of
 from .matrix import MatrixDot, held_sums, set_shape, shape_of
 from .state import LlvmState
 
-MOST_MASKS = 64
-"""Masks of rows that are tested before a loop."""
-
 
 def lower_for(state: LlvmState, operation: ForOp) -> None:
-    """A loop; in two versions where rows of a dot's operand are masked: most often none of them is."""
-    masks = masks_of_rows(state, operation)
-    if not masks:
-        _lower_for(state, operation)
-        return
-    emit, types = state.emit, state.types_of(operation.results)
-    prefix, results = _results(state, len(types))
-    every = reduce(lambda one, other: emit.pure(f"arith.andi {one}, {other} : i1"), masks)
-    emit.line(f"{prefix}scf.if {every} -> ({', '.join(types)}) {{")
-    for active in (frozenset(masks), frozenset[str]()):
-        with state.region(), state.assuming(active):
-            _lower_for(state, operation)
-            _yield(state, "scf.yield", operation.results)
-        emit.line("} else {" if active else "}")
-    _bind(state, operation.results, results, operation.iter_args)
-
-
-def masks_of_rows(state: LlvmState, operation: ForOp) -> list[str]:
-    """The registers of masks, known before a loop, under which its dots take elements for all lanes; none for loops
-    around others, whose code would be long, and for those without results."""
-    block, names = operation.body.block, dict[str, None]()
-    if not operation.results or any(op.regions or isinstance(op, ScratchOp | BufferOp) for op in block.ops):
-        return []
-    for op in block.ops:
-        if isinstance(op, LoadOp | GatherOp) and op.mask is not None and _is_for_all_lanes(state, op.results[0]):
-            mask = op.mask
-            while isinstance(mask.owner, BroadcastOp) and mask.owner.parent is block:
-                mask = mask.owner.source
-            if mask in state.values:
-                names |= dict.fromkeys(state.tile(mask).names)
-    return list(names) if len(names) <= MOST_MASKS else []
-
-
-def _is_for_all_lanes(state: LlvmState, value: SSAValue) -> bool:
-    """Whether dots alone take a tile, and repeat its elements in every lane."""
-    lanes = state.lanes.axis
-    is_operand = all(isinstance(use.operation, DotOp | WordDotOp) for use in value.uses)
-    return is_operand and lanes is not None and lanes not in axes_of(value)
-
-
-def _lower_for(state: LlvmState, operation: ForOp) -> None:
     """A loop; sums that a matrix unit holds meanwhile are not carried by it, those of a block unit as blocks."""
     emit = state.emit
     block = operation.body.block

@@ -52,7 +52,6 @@ class LlvmState:
     workspace: ProgramSpace = field(default_factory=lambda: ProgramSpace(WORKSPACE_ALIGNMENT))
     swap_top: Number = 0
     """Bytes in use of the swap space whose size depends on the call; it is behind the rest of the workspace."""
-    assumed: frozenset[str] = frozenset()
     """Names of conditions that hold in the code that is being emitted."""
     matrix_shape: Shape | None = None
     """The shapes that the registers of a matrix unit have throughout the function."""
@@ -130,13 +129,6 @@ class LlvmState:
             yield
         if not keeps_workspace:
             self.workspace.top = top
-
-    @contextmanager
-    def assuming(self, conditions: frozenset[str]) -> Iterator[None]:
-        """Emit code that runs only where these conditions hold too."""
-        before, self.assumed = self.assumed, self.assumed | conditions
-        yield
-        self.assumed = before
 
 
 def _owner(value: SSAValue) -> Operation:

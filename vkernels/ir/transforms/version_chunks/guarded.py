@@ -65,14 +65,14 @@ def guarded_access(op: Operation, lanes: str, mapped: MappedOp) -> GuardedAccess
     sizes: dict[int, SSAValue | int] = {}
     for dimension in op.guarded_dimensions:
         size, offset = op.memory.shape[dimension], op.offset_of(dimension)
-        found = _size(str(size), mapped)
+        found = size_of_dimension(str(size), mapped)
         if found is None or (offset is not None and isinstance(offset.type, TensorType)):
             return None
         sizes[dimension] = found
     return GuardedAccess(op, sizes)
 
 
-def _size(name: str, mapped: MappedOp) -> SSAValue | int | None:
+def size_of_dimension(name: str, mapped: MappedOp) -> SSAValue | int | None:
     if name.isdigit():
         return int(name)
     return next((op.result for op in mapped.body.block.ops if isinstance(op, SizeOp) and op.size.data == name), None)
