@@ -38,7 +38,7 @@ def facts_of(turned: tuple[bool, bool], sizes: dict[str, int] | None = None) -> 
     return Facts(sizes or {}, strides={"a": a, "b": b, "out": (-1, 1)}, distinct=True)
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(("shape", "turned"), CASES)
 @pytest.mark.parametrize("tile", TILES)
 @pytest.mark.parametrize(("signs", "parts"), [("ss", 1), ("su", 3), ("us", 1), ("uu", 1)])
@@ -55,7 +55,7 @@ def test_int8_is_exact_for_all_signs(
     np.testing.assert_array_equal(out, product(a, b, signs))
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(("shape", "turned"), CASES)
 @pytest.mark.parametrize("tile", TILES)
 @pytest.mark.parametrize(
