@@ -168,3 +168,40 @@ def test_a_pin_does_not_change_what_others_share():
     shared["i"] = 99
     assert pin.tiles == {"i": 2}
     assert launcher_of(softmax_with(plan=pin)).kernel.pin is pin
+
+
+def test_homes_of_a_whole_plan_may_be_texts():
+    whole = {"tiles": {"i": 2}, "chunks": {"j": 64}, "lanes": "j"}
+    plan, _, _ = compiled(softmax_with(plan=vk.Plan(**whole, homes={"e": "shared"})))
+    assert plan.homes["e"] is vk.Home.SHARED
+    kernel = softmax_with()
+    kernel.plan(lambda sizes, dtypes, limits: vk.Plan(**whole, homes={"e": "shared"}))
+    assert compiled(kernel)[0].homes["e"] is vk.Home.SHARED
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"tiles": {"i": "2"}}, r"tiles\['i'\]: expected a whole number of at least 1, got '2'"),
+        ({"tiles": [2]}, "tiles: expected a mapping by name"),
+        ({"homes": {"e": "nowhere"}}, r"homes\['e'\]: expected registers or"),
+        ({"packs": "x"}, "packs: expected names in a tuple"),
+        ({"lanes": 1}, "lanes: expected the name of an axis"),
+        ({"stages": None}, "stages: expected a value"),
+        ({"warps": 3}, "warps: expected a power of two"),
+    ],
+)
+def test_a_whole_plan_that_cannot_be_is_refused_by_whoever_gives_it(wrong, message):
+    with pytest.raises(vk.OptionError, match=f"vk.Plan: {message}"):
+        softmax_with(plan=vk.Plan(**wrong))
+    kernel = softmax_with()
+    kernel.plan(lambda sizes, dtypes, limits: vk.Plan(**wrong))
+    with pytest.raises(vk.OptionError, match=f"softmax: the function that plans it: vk.Plan: {message}"):
+        compiled(kernel)
+
+
+def test_a_function_that_plans_gives_a_plan():
+    kernel = softmax_with()
+    kernel.plan(lambda sizes, dtypes, limits: {"tiles": {"i": 2}})
+    with pytest.raises(vk.OptionError, match="expected a vk.Plan, got "):
+        compiled(kernel)

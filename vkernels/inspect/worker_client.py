@@ -51,10 +51,13 @@ class InspectPool(WorkerPool[Mapping[str, Any], Answer]):
 def answer_of(answer: Answer, what: str) -> Answer:
     """Check the answer to a request about `what`.
 
-    Raises the worker's errors by their class, and `FileError` if it did not answer.
+    Raises the worker's errors by their class, `FileError` if it did not answer, and `RuntimeError` with the worker's
+    traceback for a bug of ours.
     """
     if _FAILURE in answer:
         raise errors.FileError(f"{what}: {answer[_FAILURE]}")
+    if "bug" in answer:
+        raise RuntimeError(f"{what}: a bug in the process that executes it:\n{answer['bug']}")
     if "error" in answer:
         raise mistake(answer)
     return answer

@@ -7,6 +7,7 @@ JSON.
 from __future__ import annotations
 
 import json
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
@@ -36,11 +37,13 @@ def serve(send: Send) -> Handler:
 
 
 def answer_to(request: Mapping[str, Any]) -> Answer:
-    """The answer; for a user's mistake its class as `error`, and `message`."""
+    """The answer; for a user's mistake its class as `error`, and `message`; for a bug of ours its traceback."""
     try:
         return ANSWERS[request["kind"]](request)
     except Error as error:
         return _mistake(error)
+    except Exception:
+        return {"bug": traceback.format_exc()}
 
 
 def _described(request: Mapping[str, Any]) -> Answer:

@@ -42,33 +42,12 @@ class Pin:
     warp_specialized: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        for name, kind in PLAN_TYPES.items():
-            value, origin = getattr(self, name), get_origin(kind)
-            if origin is Mapping:
-                read = _home if get_args(kind)[1] is Home else _count
-                self._keep(name, {key: read(name, key, entry) for key, entry in self._mapping(name).items()})
-            elif value is not None:
-                if origin is tuple:
-                    self._keep(name, _names(name, value))
-                elif kind is int and (type(value) is not int or value < RANGES[name][0]):
-                    _refuse(name, f"a whole number of at least {RANGES[name][0]}", value)
-                elif kind is not int and not isinstance(value, str):
-                    _refuse(name, "the name of an axis", value)
-        if self.warps is not None and self.warps & (self.warps - 1):
-            _refuse("warps", "a power of two", self.warps)
+        for name, value in _read("vk.Pin", self).items():
+            object.__setattr__(self, name, value)
 
     def size_of(self, axis: str) -> int | None:
         """The elements of a program, or of a chunk, that are pinned for an axis."""
         return self.tiles.get(axis, self.chunks.get(axis))
-
-    def _mapping(self, name: str) -> Mapping[str, object]:
-        found = getattr(self, name)
-        if not isinstance(found, Mapping) or not all(isinstance(key, str) for key in found):
-            _refuse(name, "a mapping by name", found)
-        return found
-
-    def _keep(self, name: str, value: object) -> None:
-        object.__setattr__(self, name, value)
 
 
 def with_pin(plan: Plan, pin: Pin) -> Plan:
@@ -86,31 +65,75 @@ def with_pin(plan: Plan, pin: Pin) -> Plan:
     return found
 
 
-def _count(option: str, name: str, value: object) -> int:
-    if type(value) is not int or value < 1:
-        _refuse(f"{option}[{name!r}]", "a whole number of at least 1", value)
-    return value
+def checked_plan(plan: object) -> Plan:
+    """An author's whole plan; its homes may be texts. Raises `OptionError` for what no plan can have."""
+    if not isinstance(plan, Plan):
+        raise OptionError(f"expected a vk.Plan, got {plan!r}")
+    for name in PLAN_TYPES:
+        if name != "lanes" and getattr(plan, name) is None:
+            _refuse(f"vk.Plan: {name}", "a value, as this is a whole plan; vk.Pin leaves parts open", None)
+    return Plan(**_read("vk.Plan", plan))  # type: ignore[arg-type]
 
 
-def _home(option: str, name: str, value: object) -> Home:
-    found = next((home for home in Home if isinstance(value, str) and value == home), None)
-    if found is None:
-        _refuse(f"{option}[{name!r}]", " or ".join(Home), value)
+def _read(owner: str, given: Pin | Plan) -> dict[str, object]:
+    """What is given of each field of a plan, by name, as plans have it."""
+    found: dict[str, object] = {}
+    for name, kind in PLAN_TYPES.items():
+        value, origin, where = getattr(given, name), get_origin(kind), f"{owner}: {name}"
+        if origin is Mapping:
+            read = _home if get_args(kind)[1] is Home else _count
+            found[name] = {key: read(f"{where}[{key!r}]", entry) for key, entry in _mapping(where, value).items()}
+        elif value is None:
+            found[name] = None
+        elif origin is tuple:
+            found[name] = _names(where, value)
+        elif kind is int:
+            found[name] = _number(where, value, RANGES[name][0])
+        elif isinstance(value, str):
+            found[name] = value
+        else:
+            _refuse(where, "the name of an axis", value)
+    warps = found["warps"]
+    if isinstance(warps, int) and warps & (warps - 1):
+        _refuse(f"{owner}: warps", "a power of two", warps)
     return found
 
 
-def _names(option: str, value: object) -> tuple[str, ...]:
+def _mapping(where: str, value: object) -> Mapping[str, object]:
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        _refuse(where, "a mapping by name", value)
+    return value
+
+
+def _count(where: str, value: object) -> int:
+    return _number(where, value, 1)
+
+
+def _number(where: str, value: object, least: int) -> int:
+    if type(value) is not int or value < least:
+        _refuse(where, f"a whole number of at least {least}", value)
+    return value
+
+
+def _home(where: str, value: object) -> Home:
+    found = next((home for home in Home if isinstance(value, str) and value == home), None)
+    if found is None:
+        _refuse(where, " or ".join(Home), value)
+    return found
+
+
+def _names(where: str, value: object) -> tuple[str, ...]:
     is_list = isinstance(value, Sequence) and not isinstance(value, str)
     names = tuple(value) if isinstance(value, Sequence) else ()
     if not is_list or not all(isinstance(name, str) for name in names):
-        _refuse(option, "names in a tuple", value)
+        _refuse(where, "names in a tuple", value)
     if len(set(names)) < len(names):
-        _refuse(option, "each name once", value)
+        _refuse(where, "each name once", value)
     return names
 
 
-def _refuse(option: str, expected: str, value: object) -> NoReturn:
-    raise OptionError(f"vk.Pin: {option}: expected {expected}, got {value!r}")
+def _refuse(where: str, expected: str, value: object) -> NoReturn:
+    raise OptionError(f"{where}: expected {expected}, got {value!r}")
 
 
 NO_PIN = Pin()

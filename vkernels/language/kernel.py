@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from vkernels.ir.budget import Budget
 from vkernels.ir.errors import Error, OptionError
-from vkernels.ir.pin import Pin
+from vkernels.ir.pin import Pin, checked_plan
 from vkernels.ir.plan import Plan
 
 from .declaration import DeclaredKernel, Function, make_signature, named, with_dtype
@@ -91,9 +91,17 @@ class Kernel(DeclaredKernel):
         return planner
 
     def plan_for(self, sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limits) -> Plan | None:
-        """Return the author's plan for sizes by name and dtypes by tensor; None without one."""
+        """Return the author's plan for sizes by name and dtypes by tensor; None without one.
+
+        Raises `OptionError` where the author's function gives something else, or what no plan can have.
+        """
         planner = self._planner
-        return planner if planner is None or isinstance(planner, Plan) else planner(sizes, dtypes, limits)
+        if planner is None or isinstance(planner, Plan):
+            return planner
+        try:
+            return checked_plan(planner(sizes, dtypes, limits))
+        except OptionError as error:
+            raise OptionError(f"{self.name}: the function that plans it: {error}") from error
 
     def inputs(self, drawer: D) -> D:
         """Attach inputs for tuning: `@kernel.inputs` above `def inputs(sizes, dtypes, random) -> dict`.
@@ -182,7 +190,9 @@ def _pin_and_planner(plan: object) -> tuple[Pin | None, Plan | Planner | None]:
     """Split the `plan` option into pin and planner. Raises `OptionError` for anything else."""
     if isinstance(plan, Pin):
         return plan, None
-    if plan is None or isinstance(plan, Plan) or callable(plan):
+    if isinstance(plan, Plan):
+        return None, checked_plan(plan)
+    if plan is None or callable(plan):
         return None, plan
     raise OptionError(f"vk.kernel: plan: expected a vk.Plan, a vk.Pin or a function that makes a plan, got {plan!r}")
 

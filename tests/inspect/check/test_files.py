@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from vkernels.inspect import worker_service
 from vkernels.inspect.cases import KernelSource
-from vkernels.inspect.worker_client import InspectPool, describe
+from vkernels.inspect.worker_client import InspectPool, answer_of, describe
 from vkernels.ir.errors import Error, FileError, OptionError, SourceError
 
 KERNEL = """
@@ -95,3 +96,9 @@ def test_an_authors_mistake_keeps_its_class_and_place(described):
 def test_other_mistakes_are_ours_to_tell(described):
     with pytest.raises(Error):
         described("import vkernels as vk\nraise vk.Error('so')")
+
+
+def test_a_bug_of_ours_is_a_traceback(monkeypatch):
+    monkeypatch.setitem(worker_service.ANSWERS, "describe", lambda request: 1 // 0)
+    with pytest.raises(RuntimeError, match=r"own.py: a bug.*\n(.*\n)+ZeroDivisionError"):
+        answer_of(worker_service.answer_to({"kind": "describe"}), "own.py")
