@@ -20,7 +20,7 @@ TURNED = (8 * 512 * 64, 512 * 64, 512 * 64, 1, 64)
 STRIDES = {"q": TURNED, "out": TURNED}
 WRITTEN = Signature(
     (
-        *((name, "float16") for name in ("q", "k", "v")), ("block", "int64"), ("out", "float16"),
+        *((name, "float32") for name in ("q", "k", "v")), ("block", "int64"), ("out", "float32"),
         ("normaliser", "float32"),
     ),
     (("scale", "f64"), ("back", "i64"), ("ahead", "i64")),

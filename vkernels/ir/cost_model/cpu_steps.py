@@ -40,9 +40,12 @@ MASKED = 3.0
 SELECTED = 1.0
 """Cycles of one element, for all lanes, that may be beyond the end of a tile axis or of the tensor: its address, or
 that of a 0. Counted in a convolution with outputs along the lanes: three instructions an element."""
-EXTENDED = 3.5
-"""Cycles of one narrow float for all lanes: loaded, extended, repeated. Measured on an Intel server core of 2023 with a
-matmul in f16, packed as f32 and not."""
+EXTENDED = 2.0
+"""Operations of one f16 for all lanes beside its extension: it is put into a register, and repeated when it is
+extended. Those of a row that are extended together are taken out again instead."""
+CLEARED = 1.0
+"""Operations of one bf16 for all lanes beside its extension: a load repeats its bits in both halves of each word, and
+the lower halves are cleared."""
 WIDENED = 1.5
 """Operations that extending a register's worth of narrow floats for a dot takes more than others: two instructions on
 the ports of multiply-adds, measured on an Intel server core of 2023 as 1.1 to 1.25 cycles of two operations each."""
@@ -88,8 +91,10 @@ def step_cycles(step: LoopStep, loop: Loop, at: PlanBatch, limits: Limits, width
         return StepCycles(arithmetic, hops=update_cycles(step, at, width, limits))
     if choices.lanes in step.axes and loop.has_dots and _is_narrow(step, at):
         arithmetic = arithmetic + slots(step.axes, at, width) * WIDENED
+    if choices.lanes not in step.axes and _is_narrow(step, at):
+        arithmetic = arithmetic + (CLEARED if touch.is_bf16 else EXTENDED) * at.tile(step.axes)
     cost = _accesses(step, at, width) / depth_of(step, words)
-    hops = SPLIT * _splits(step, at, width) + _selected(step, at) + _extended(step, at)
+    hops = SPLIT * _splits(step, at, width) + _selected(step, at)
     hops = hops + cycles_of_hops(step, loop, at, limits) + _waited(step, at, limits)
     hops = hops + (TESTED if touch.breaks else 0.0)
     if touch.writes:
@@ -180,11 +185,6 @@ def _masked_part(at: PlanBatch) -> Numbers:
             full = full * (extent // size) / np.maximum(1, np.ceil(extent / size))
         known[key] = 1 - full
     return known[key]
-
-
-def _extended(step: LoopStep, at: PlanBatch) -> Numbers:
-    """Cycles of narrow elements for all lanes, unless they are packed, as wide ones."""
-    return 0.0 if at.choices.lanes in step.axes or not _is_narrow(step, at) else EXTENDED * at.tile(step.axes)
 
 
 def _is_narrow(step: LoopStep, at: PlanBatch) -> bool:

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from ..analysis.kernel_analysis import KernelAnalysis
-from ..dialect import AccessOp, DotOp, RangeOp, ReductionOp, ScanOp, YieldOp, axes_of
+from ..dialect import AccessOp, DotOp, RangeOp, ReductionOp, ScanOp, YieldOp, arith, axes_of
 from .item_widths import bytes_of
 from .loops import Axes, LiveTile
 from .read_accesses import TouchOf, beside_rows
@@ -88,8 +88,17 @@ def _leads_to_next(value: SSAValue) -> bool:
 
 def alive(value: SSAValue, touch_of: TouchOf) -> LiveTile:
     """A value as a tile that is alive."""
-    into_dot = any(isinstance(use.operation, DotOp) and use.index < 2 for use in value.uses)
-    return LiveTile(_held_axes(value), bytes_of(value.type), into_dot, beside_rows(value, touch_of))
+    return LiveTile(_held_axes(value), bytes_of(value.type), _goes_into_dot(value), beside_rows(value, touch_of))
+
+
+def _goes_into_dot(value: SSAValue) -> bool:
+    """Whether a dot multiplies a value, or what it is extended to."""
+    return any(
+        _goes_into_dot(use.operation.results[0])
+        if isinstance(use.operation, arith.ExtFOp)
+        else isinstance(use.operation, DotOp) and use.index < 2
+        for use in value.uses
+    )
 
 
 def carried_by(reduction: Operation) -> LiveTile:

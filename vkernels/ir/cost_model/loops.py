@@ -31,7 +31,8 @@ class LoopAccess:
     from. `index`: of a tensor, each dimension's as a sum, None where it is none. `spread`: where no two elements are
     side by side, an axis along which they are near, and the elements from one of its positions to the next. `ahead`:
     whether a loop can load it for later iterations. `is_laid_out`: the memory is a home, in which elements along a
-    CPU's lanes are contiguous, whatever the axis. `is_float`: whether its elements are floating-point numbers. `near`:
+    CPU's lanes are contiguous, whatever the axis. `is_float`: whether its elements are floating-point numbers.
+    `is_bf16`: bf16 ones. `near`:
     of a tensor, the axis along which the next row is nearest, and bytes from one row to the next, 0 where each begins
     at the end of the one before; None where that is not known. `contracted`: the axis that dots contract of what is
     loaded, where they alone take it.
@@ -54,6 +55,7 @@ class LoopAccess:
     ahead: bool = False
     is_laid_out: bool = False
     is_float: bool = True
+    is_bf16: bool = False
     near: tuple[str, int] | None = None
     contracted: str | None = None
 

@@ -14,7 +14,7 @@ from math import gcd
 from typing import Any
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import AnyFloat, TensorType
+from xdsl.dialects.builtin import AnyFloat, BFloat16Type, TensorType
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from ..analysis.ahead import loads_ahead
@@ -295,6 +295,7 @@ class _Reader:
             else None,
             op in loads_ahead(self.analysis.kernel),
             is_float=isinstance(op.memory.element, AnyFloat),
+            is_bf16=isinstance(op.memory.element, BFloat16Type),
             near=near_along(op, fast, strides) if run is not None and home is None else None,
             contracted=contracted_axis(op) if home is None else None,
         )

@@ -58,6 +58,31 @@ def test_halves_without_lanes_extend_exactly(half: str, width: int) -> None:
     np.testing.assert_array_equal(out, torch.from_numpy(bits.copy()).view(HALVES[half]).float().numpy())
 
 
+@pytest.mark.parametrize("half", HALVES)
+@pytest.mark.parametrize("width", [1, 2, 3, 8, 13])
+def test_every_half_is_the_same_in_all_lanes(half: str, width: int) -> None:
+    """A bf16 is repeated before it is extended."""
+    text = f"""
+vk.mapped @spread(%x: !vk.tensor<[M], {half}>, %out: !vk.tensor<[M, N], f32>) lanes j
+    {facts({"x": [1], "out": [-1, 1]})} {{
+  %M = vk.size M
+  vk.launch "spread" over (%p = %M) {{
+    %a = vk.load %x[%p + i] : !vk.tensor<[M], {half}> -> {tile(half, i=1)}
+    %e = arith.extf %a : {tile(half, i=1)} to {tile("f32", i=1)}
+    %r = vk.broadcast %e : {tile("f32", i=1)} -> {tile("f32", i=1, j=width)}
+    vk.store %r in %out[%p + i, j] : !vk.tensor<[M, N], f32> <- {tile("f32", i=1, j=width)}
+  }}
+}}
+"""
+    bits = guarded(np.arange(1 << 16, dtype=np.uint16).view(np.int16))
+    out = poisoned((bits.size, width), np.float32)
+    Call(compiled(text), [bits, out], {"M": bits.size, "N": width}).run()
+    expected = torch.from_numpy(bits.copy()).view(HALVES[half]).float().numpy()
+    np.testing.assert_array_equal(out, np.repeat(expected[:, None], width, axis=1))
+    number = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(out[number]), np.repeat(np.signbit(expected[number])[:, None], width, 1))
+
+
 def near_halves(half: str, wide: str) -> np.ndarray:
     """Every half, the midpoints between neighbours, and both neighbours of each in the wide format."""
     exact = torch.arange(1 << 16, dtype=torch.int32).to(torch.int16).view(HALVES[half]).double().numpy()

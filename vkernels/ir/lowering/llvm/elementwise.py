@@ -75,6 +75,8 @@ def extend(emit: LlvmEmitter, value: str, source: Attribute, result: Attribute, 
     if isinstance(source, BFloat16Type):
         wide = emit.cast("arith.extui", value, "i16", "i32", width)
         single = emit.cast("arith.bitcast", _i32(emit, "shli", wide, 16, width), "i32", "f32", width)
+        if width == 1:
+            emit.bits_are(single, value)
         return emit.cast("arith.extf", single, "f32", str(result), width)
     return emit.cast("arith.extf", value, str(source), str(result), width)
 

@@ -29,6 +29,7 @@ class LlvmEmitter:
         self._scopes: list[dict[str, str]] = [{}]
         self._constant_names: dict[str, str] = {}
         self._known: dict[str, int] = {}
+        self._bf16_bits: dict[str, str] = {}
         self._count = 0
 
     def text(self) -> str:
@@ -144,15 +145,29 @@ class LlvmEmitter:
         types = type_ if (conditions or width) == 1 else f"{vector('i1', width)}, {type_}"
         return self.pure(f"arith.select {condition}, {a}, {b} : {types}")
 
+    def bits_are(self, value: str, bits: str) -> None:
+        """Note the i16 that a scalar f32 was extended from, as a bf16."""
+        self._bf16_bits[value] = bits
+
     def splat(self, value: str, element: str, width: int) -> str:
         """A scalar in every lane of a vector; itself where there is one lane."""
         if width == 1:
             return value
+        if element == "f32" and value in self._bf16_bits:
+            return self._splat_bf16(self._bf16_bits[value], width)
         type_ = vector(element, width)
         poison = self.pure(f"llvm.mlir.poison : {type_}")
         zero = self.constant("0", "i32")
         first = self.pure(f"llvm.insertelement {value}, {poison}[{zero} : i32] : {type_}")
         return self.shuffle(first, poison, [0] * width, element, width)
+
+    def _splat_bf16(self, bits: str, width: int) -> str:
+        """A bf16 as f32 in every lane: its bits in both halves of each word, the lower half cleared. A load repeats 16
+        bits as it repeats 32, where a scalar that is extended first goes through two more registers."""
+        words = vector("i32", width)
+        both = self.cast("llvm.bitcast", self.splat(bits, "i16", 2 * width), vector("i16", 2 * width), words, 1)
+        high = self.pure(f"arith.andi {both}, {self.filled('-65536', 'i32', width)} : {words}")
+        return self.cast("llvm.bitcast", high, words, vector("f32", width), 1)
 
     def gathered(self, values: Sequence[str], element: str) -> str:
         """Scalars as the lanes of a vector."""
