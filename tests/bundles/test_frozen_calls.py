@@ -10,6 +10,7 @@ import torch
 
 import vkernels as vk
 from tests.bundles import kernels
+from vkernels.runtime.determinism import using_deterministic
 
 
 @pytest.fixture(scope="module")
@@ -90,12 +91,8 @@ def test_it_compiles_nothing(strict):
 
 
 def test_deterministic_calls_need_a_bundle_for_them(strict):
-    vk.set_deterministic(True)
-    try:
-        with pytest.raises(vk.NotInBundleError, match="not deterministic"):
-            strict.softmax(drawn(6, 37), np.empty((6, 37), np.float32))
-    finally:
-        vk.set_deterministic(False)
+    with using_deterministic(True), pytest.raises(vk.NotInBundleError, match="not deterministic"):
+        strict.softmax(drawn(6, 37), np.empty((6, 37), np.float32))
 
 
 def test_a_process_without_compilers_runs_it(net, secret):

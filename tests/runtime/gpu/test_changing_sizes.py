@@ -36,7 +36,7 @@ def test_calls_of_changing_lengths_are_right(monkeypatch: pytest.MonkeyPatch) ->
     assert len(driver.loaded) <= 6
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("key", ["h200-sxm-141", "mi300x"])
 @pytest.mark.parametrize(("kernel", "sizes"), [(softmax_rows, "MN"), (attention_rows, "BGRDMNE")])
 def test_one_binary_of_a_class_serves_its_sizes(key: str, kernel, sizes: str) -> None:
