@@ -89,8 +89,6 @@ class Objective:
         try:
             found = self.of(trial)
             value = float("nan") if found is None else float(found)
-        except KeyboardInterrupt:
-            raise
         except Exception as error:
             raise OptionError(f"objective {self.name}: {type(error).__name__}: {error}") from error
         if not isfinite(value) or value <= 0:

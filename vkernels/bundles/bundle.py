@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
-from vkernels.ir.errors import FileError
+from vkernels.ir.write_file import write_file
 
 from .container import Container, container_bytes, packed_files, read_container, signed_bytes
 from .manifest import FORMAT, Manifest, manifest_to_bytes
@@ -55,24 +54,13 @@ def open_bundle(path: str | os.PathLike[str], trust: Trust = None, runs: bool = 
 def write_bundle(path: Path, manifest: Manifest, files: Mapping[str, bytes], keys: Sequence[Key] = ()) -> None:
     """Write a bundle, signed by these keys, in one step: no reader sees a part of it.
 
-    `manifest.files` is replaced. Raises `FileError` where the file cannot be written.
+    `manifest.files` is replaced. Raises as `write_file`.
     """
     entries, stored = packed_files(files)
     complete = msgspec.structs.replace(manifest, files=entries)
     message = signed_bytes(FORMAT, manifest_to_bytes(complete))
     data = container_bytes(complete, stored, signatures_to_bytes([key.sign(message) for key in keys]))
-    try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            try:
-                file.write(data)
-                file.close()
-                os.chmod(file.name, 0o644)
-                os.replace(file.name, path)
-            except BaseException:
-                os.unlink(file.name)
-                raise
-    except OSError as error:
-        raise FileError(f"{path}: {error.strerror or error}") from None
+    write_file(path, data)
 
 
 def content_name(folder: str, content: bytes, ending: str) -> str:

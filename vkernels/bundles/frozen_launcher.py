@@ -23,7 +23,7 @@ from vkernels.runtime.threads import get_threads
 
 from .loaded_code import LoadedCode
 from .manifest import Code, Kernel, Variant
-from .match import codes_for, variant_for
+from .match import code_for, variant_for
 
 if TYPE_CHECKING:
     from vkernels.compiler.code_providers import CodeProvider
@@ -121,7 +121,7 @@ class FrozenLauncher(Launcher):
         frozen = cast(FrozenCompilation, compilation)
         arguments, same = frozen.request.arguments, frozen.request.same
         runnable = self._runnable(frozen.variant)
-        code = codes_for(self._record, frozen.variant, runnable, arguments, same, self._fallback)[0]
+        code = code_for(self._record, frozen.variant, runnable, arguments, same, self._fallback)
         provider = FrozenProvider(partial(self._bound, code, arguments))
         return entry.providers.setdefault(same, cast("CodeProvider[Runnable]", provider))
 

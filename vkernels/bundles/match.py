@@ -41,21 +41,21 @@ def variant_for(kernel: Kernel, arguments: Arguments, left_open: Iterable[str]) 
     raise NotInBundleError(f"{kernel.name}: the bundle has no code for {wanted}; it has {there or 'none'}")
 
 
-def codes_for(
+def code_for(
     kernel: Kernel, variant: Variant, runnable: Sequence[Code], arguments: Arguments, same: Same, fallback: str
-) -> list[Code]:
-    """The code that a call may run, the best first. `runnable`: code of the variant for its device, the best first.
+) -> Code:
+    """The best code that a call may run. `runnable`: code of the variant for its device, the best first.
 
     Raises `NotInBundleError` where there is none: for these sizes, or for this device.
     """
     found = [
-        (_ORDER.index(code.role), number, code)
-        for number, code in enumerate(runnable)
+        code
+        for code in runnable
         if code.same == same and (code.role != "shape" or dict(code.shape) == dict(arguments.sizes))
         if (fallback == "plain" or code.role == "shape") and holds(code.assumes, arguments)
     ]
     if found:
-        return [code for _, _, code in sorted(found, key=lambda each: each[:2])]
+        return min(found, key=lambda code: _ORDER.index(code.role))
     shown, what = described(arguments.sizes), f"{kernel.name}: the bundle has no code for "
     if not runnable:
         targets = ", ".join(dict.fromkeys(code.target for code in variant.codes)) or "none"

@@ -117,9 +117,7 @@ def build(
         def step(what: str) -> None:
             report(what, next(done, steps), steps)
 
-        manifest, files = bundled(
-            requests, options, default_session(), lambda step: report(step, next(done, steps), steps)
-        )
+        manifest, files = bundled(requests, options, default_session(), step)
     write_bundle(output, manifest, files, keys)
     codes = sum(len(variant.codes) for kernel in manifest.kernels for variant in kernel.variants)
     size = output.stat().st_size

@@ -37,38 +37,35 @@ def field_shift(level: int) -> int:
 
 
 SHARED = rf"""
-; Add to the threads of this process that are at work on calls of a priority, for other processes to see.
-define internal void @publish(ptr %board, i64 %level, i64 %threads) {{
+; Add to a word of this process, for other processes to see.
+define internal void @add_to_own(ptr %board, i64 %word, i64 %amount) {{
 entry:
   %own_at = getelementptr i64, ptr %board, i64 1
   %own = load ptr, ptr %own_at
   %alone = icmp eq ptr %own, null
   br i1 %alone, label %end, label %add
 add:
-  %places = shl i64 %level, 4
-  %shift = sub i64 32, %places
-  %amount = shl i64 %threads, %shift
-  %at = getelementptr i64, ptr %own, i64 {AT_WORK}
+  %at = getelementptr i64, ptr %own, i64 %word
   %_ = atomicrmw add ptr %at, i64 %amount seq_cst, align 8
   br label %end
 end:
   ret void
 }}
 
-; Add to the threads of this process that paused, for other processes to see.
+; Add to the threads of this process that are at work on calls of a priority.
+define internal void @publish(ptr %board, i64 %level, i64 %threads) {{
+  %places = shl i64 %level, 4
+  %shift = sub i64 32, %places
+  %amount = shl i64 %threads, %shift
+  call void @add_to_own(ptr %board, i64 {AT_WORK}, i64 %amount)
+  ret void
+}}
+
+; Add to the threads of this process that paused.
 define internal void @publish_pause(ptr %board, i64 %level, i64 %threads) {{
-entry:
-  %own_at = getelementptr i64, ptr %board, i64 1
-  %own = load ptr, ptr %own_at
-  %alone = icmp eq ptr %own, null
-  br i1 %alone, label %end, label %add
-add:
   %shift = shl i64 %level, 4
   %amount = shl i64 %threads, %shift
-  %at = getelementptr i64, ptr %own, i64 {PAUSED_THREADS}
-  %_ = atomicrmw add ptr %at, i64 %amount seq_cst, align 8
-  br label %end
-end:
+  call void @add_to_own(ptr %board, i64 {PAUSED_THREADS}, i64 %amount)
   ret void
 }}
 

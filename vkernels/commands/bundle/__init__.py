@@ -44,16 +44,14 @@ def show(file: File, json: Json = None) -> None:
 def verify(file: File, trust: Trust = None, trust_unsigned: Unsigned = False) -> None:
     """Check every byte of a bundle, every code and plan in it, and who signed it. Exit code 1: it is not trusted."""
     from vkernels.bundles.bundle import open_bundle
-    from vkernels.bundles.trust import UNSIGNED
+    from vkernels.bundles.trust import refuse_untrusted
     from vkernels.bundles.verify import check_contents
 
-    keys: list[str | Path] | None = [*trust] if trust else None
-    if trust_unsigned:
-        keys = [*(keys or []), UNSIGNED]
-    check_contents(open_bundle(file, runs=False))
+    bundle = open_bundle(file, runs=False)
+    check_contents(bundle)
     console = console_for()
     try:
-        signer = open_bundle(file, keys).signer
+        signer = refuse_untrusted(bundle.container, _trusted(trust, trust_unsigned))
     except UntrustedError as error:
         console.print(f"{file}: whole, but not trusted: {error}", soft_wrap=True)
         raise typer.Exit(Code.FINDING) from None
@@ -88,15 +86,19 @@ def merge(
     from vkernels.bundles.bundle import open_bundle, write_bundle
     from vkernels.bundles.compare import merged
     from vkernels.bundles.signing import read_key
-    from vkernels.bundles.trust import UNSIGNED
 
     check_writable(output)
     if len(files) < 2:
         raise OptionError("vk bundle merge: give two bundles or more")
-    keys: list[str | Path] | None = [*trust] if trust else None
-    if trust_unsigned:
-        keys = [*(keys or []), UNSIGNED]
-    bundles = [open_bundle(file, keys) for file in files]
+    trusted = _trusted(trust, trust_unsigned)
+    bundles = [open_bundle(file, trusted) for file in files]
     manifest, content = merged(bundles, shlex.join(["vk", *sys.argv[1:]]))
     write_bundle(output, manifest, content, [read_key(path) for path in sign or []])
     console_for().print(f"{output}: {len(manifest.kernels)} kernel(s), {output.stat().st_size:,} bytes", soft_wrap=True)
+
+
+def _trusted(keys: list[Path] | None, unsigned: bool) -> list[str | Path] | None:
+    """What the options trust; None for the user's folder of known keys."""
+    from vkernels.bundles.trust import UNSIGNED
+
+    return [*(keys or []), *([UNSIGNED] if unsigned else [])] or None

@@ -6,12 +6,11 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..pool_board_ir import HIGH, LOW, NORMAL
+from ..pool_board_ir import HIGH
+from .priority import LEVELS, joined_board
 
 if TYPE_CHECKING:
     from .shared_board import Neighbour, SharedBoard
-
-NAMES = {HIGH: "high", NORMAL: "normal", LOW: "low"}
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,6 @@ class ProcessStatus:
 
 def process_statuses(now: float) -> list[ProcessStatus]:
     """All processes of this user that take part, at this time (seconds since the epoch). Raises `SetupError`."""
-    from .priority import joined_board
     from .shared_board import SharedBoard, board_path
 
     board = joined_board()
@@ -75,7 +73,7 @@ def _statuses(board: SharedBoard, now: float) -> list[ProcessStatus]:
 def _status(found: Neighbour, now: float) -> ProcessStatus:
     elapsed = max(now - found.joined, 1e-9)
     levels = []
-    for level, name in NAMES.items():
+    for name, level in reversed(LEVELS.items()):
         calls, nanoseconds, handed_over, pauses, paused = found.counters[level]
         waiting = 0 if level == HIGH else found.paused[level]
         levels.append(
