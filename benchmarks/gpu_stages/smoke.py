@@ -10,13 +10,14 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.runtime.gpu.launches import LAUNCHES
+from tests.runtime.gpu.library_launches import LIBRARY
 
 from .case import Case
 from .gpu import Gpu
 
 
 def cases(gpu: Gpu) -> list[Case]:
-    return cases_of(LAUNCHES, gpu)
+    return cases_of(LAUNCHES | LIBRARY, gpu)
 
 
 def cases_of(checks: Mapping[str, Callable[[Any], None]], gpu: Gpu) -> list[Case]:

@@ -45,6 +45,9 @@ PLANS = {
     "descriptors and a split sum": Plan(
         TILES.tiles, TILES.chunks, splits={"k": 3}, order=("i", "j"), stages=2, descriptors=("a", "b")
     ),
+    "warp roles": Plan(
+        {"i": 128, "j": 128}, {"k": 64}, order=("i", "j"), stages=3, descriptors=("a", "b"), warp_specialized=("k",)
+    ),
     "K-major copies": Plan(TILES.tiles, TILES.chunks, lanes="j", stages=3, k_major=("a", "b")),
     "a loop across programs": Plan(
         TILES.tiles, TILES.chunks, lanes="j", order=("i", "j"), stages=3, resident_programs=2
@@ -83,6 +86,7 @@ DOTS |= {
     f"products of {str(dtype).removeprefix('torch.')} by {name}": _by(plan, dtype)
     for name, plan in PLANS.items()
     for dtype in PRODUCTS
+    if not (plan.warp_specialized and dtype == torch.float32)  # exact f32 has no tensor cores to feed
 }
 
 

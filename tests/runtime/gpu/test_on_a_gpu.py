@@ -9,6 +9,7 @@ import pytest
 
 from .dot_launches import DOTS
 from .launches import LAUNCHES
+from .library_launches import LIBRARY
 
 
 @pytest.fixture
@@ -19,6 +20,6 @@ def gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     return PresentGpu(tmp_path / "none.jsonl")
 
 
-@pytest.mark.parametrize("name", [*LAUNCHES, *DOTS])
+@pytest.mark.parametrize("name", [*LAUNCHES, *LIBRARY, *DOTS])
 def test_a_launch_does_as_it_must(name: str, gpu: Any) -> None:
-    (LAUNCHES | DOTS)[name](gpu)
+    (LAUNCHES | LIBRARY | DOTS)[name](gpu)
