@@ -49,6 +49,9 @@ class SimulatedTensor(OnGpu):
     live: ClassVar[defaultdict[int, list[weakref.ref[SimulatedTensor]]]] = defaultdict(list)
     """By address, the tensors that there are."""
 
+    captured: ClassVar[list[SimulatedTensor] | None] = None
+    """What a graph that is captured just now has made: its memory is the graph's."""
+
     @staticmethod
     def __new__(cls, memory: torch.Tensor, device: str = "cuda:0") -> SimulatedTensor:
         made = OnGpu.__new__(cls, memory, "cpu")
@@ -56,6 +59,8 @@ class SimulatedTensor(OnGpu):
         there = cls.live[memory.data_ptr()]
         there[:] = [each for each in there if each() is not None]
         there.append(weakref.ref(made))
+        if cls.captured is not None:
+            cls.captured.append(made)
         return made
 
     @classmethod
@@ -231,14 +236,14 @@ class SimulatedGpu(Gpu):
             self.driver.current_stream = before
 
     def captured(self, run: Run) -> Run:
-        driver, kept = self.driver, []
-        driver.kept, driver.captures = kept, True
+        driver, kept, tensors = self.driver, [], []
+        driver.kept, driver.captures, SimulatedTensor.captured = kept, True, tensors
         try:
             run()
         finally:
-            driver.captures = False
+            driver.captures, SimulatedTensor.captured = False, None
 
-        def replay() -> None:
+        def replay(made: list[SimulatedTensor] = tensors) -> None:
             for each in kept:
                 each()
 

@@ -11,7 +11,7 @@ import numpy as np
 from vkernels.ir.errors import ArgumentError, OutOfMemoryError
 from vkernels.runtime.arrays import numpy_address
 
-from .replay import constant, made, refuse
+from .replay import made, new_constant, refuse
 
 Array = Any
 """A torch tensor or a NumPy array."""
@@ -87,7 +87,7 @@ def constant_like(array: Array, value: float, shape: tuple[int, ...]) -> Array:
     """One value as an array of any shape (strides 0), with the dtype of another."""
     if isinstance(array, np.ndarray):
         return np.broadcast_to(np.asarray(value, array.dtype), shape)
-    return constant(array.new_full((1,) * len(shape), value).expand(shape))
+    return new_constant(array.device, lambda: array.new_full((1,) * len(shape), value).expand(shape))
 
 
 def zeros(array: Array, shape: tuple[int, ...]) -> Array:

@@ -19,6 +19,7 @@ from vkernels.ir.errors import ArgumentError
 
 from .annotations import NotNegative
 from .arrays import Array, empty_like, is_captured, read_on_this_stream
+from .gpu_arrays import kept
 from .replay import constant
 from .rules import MismatchError, rules_of
 from .samples import Arrays, Constants, Numbers, SampleInputs, Sizes, entry
@@ -205,7 +206,7 @@ def _blocks_of(sequences: Sequences, device: Any, of_keys: bool, largest: int) -
         return table, band, size
     import torch
 
-    return torch.from_numpy(table).to(device), band, size
+    return kept(device, lambda: torch.from_numpy(table).to(device)), band, size
 
 
 def size_of_blocks(start: np.ndarray, largest: int = LARGEST) -> int:

@@ -15,6 +15,7 @@ from vkernels.ir.errors import ArgumentError
 from .activations import activated, before_activation
 from .arrays import Array, as_signed, check_shape, constant_like, empty_like, laid_out, read_on_this_stream
 from .declared import Activation, Result, checked, replayed
+from .gpu_arrays import kept
 from .indices import check_indices
 from .samples import Arrays, Constants, SampleInputs, Sizes, entry, random_indices
 from .segments import segment_sum
@@ -130,8 +131,7 @@ def _blocks_and_rows(ends: tuple[int, ...], device: Any) -> tuple[Array, Array]:
         return arrays
     import torch
 
-    table, rows = (torch.from_numpy(array).to(device) for array in arrays)
-    return table, rows
+    return kept(device, lambda: (torch.from_numpy(arrays[0]).to(device), torch.from_numpy(arrays[1]).to(device)))
 
 
 @checked

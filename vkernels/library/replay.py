@@ -21,6 +21,7 @@ from vkernels.runtime import determinism, events, recording, torch_guards
 from vkernels.runtime.recording import CallRecording, current
 from vkernels.runtime.threads import on_threads_change
 
+from . import gpu_arrays
 from .call_arguments import Bundle, DynamicScalar, LiveInt, leaves
 from .captured_call import MISS, Expectation, NotRepeatableError, OutOfDateError, Repeat
 from .recorded_call import Recorder
@@ -154,6 +155,18 @@ def constant(array: Any) -> Any:
     """Note an array that the current call only reads and that is the same in each call of its kind, and return it."""
     if (recorder := current()) is not None:
         recorder.constants.append(array)
+    return array
+
+
+def new_constant(device: Any, make: Callable[[], Any]) -> Any:
+    """The array that `make` returns, as `constant` takes it, made where repeated calls may keep it."""
+    recorder = current()
+    if recorder is None:
+        return make()
+    array = gpu_arrays.kept(device, make)
+    if gpu_arrays.on_gpu([array]) and not gpu_arrays.is_captured():
+        gpu_arrays.read_here(array)
+    recorder.constants.append(array)
     return array
 
 

@@ -14,7 +14,7 @@ from jaxtyping import Integer
 from .arrays import AllocationCheck, Array, as_int64, as_signed
 from .call_arguments import Bundle
 from .declared import Size, checked
-from .replay import constant
+from .replay import new_constant
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def count_up(like: Array, count: int) -> Array:
             return np.arange(count)
         import torch
 
-        return constant(torch.arange(count, device=like.device))
+        return new_constant(like.device, lambda: torch.arange(count, device=like.device))
 
 
 def _searched(places: Array, wanted: Array, side: str) -> Array:

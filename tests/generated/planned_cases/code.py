@@ -47,7 +47,9 @@ def facts_of(
 def holds(facts: Facts, same: tuple[str, str] | None, case: Case) -> bool:
     """Whether a call is as the facts say, and of the `same` tensors."""
     sizes = all(case.sizes.get(name, length) == length for name, length in facts.sizes.items())
-    sizes &= all(case.sizes.get(name, 0) <= most for name, most in facts.capacities.items())
+    for most in (facts.capacities, facts.bounds):
+        sizes &= all(case.sizes.get(name, 0) <= most[name] for name in most)
+    sizes &= all(case.sizes.get(name, 0) >= least for name, least in facts.least.items())
     multiples = all(case.sizes.get(name, 0) % number == 0 for name, number in facts.multiples.items())
     strides = all(
         known in (UNKNOWN, stride) or not case.views[name].size

@@ -35,6 +35,8 @@ LONGEST = 0.1
 """Seconds that interpreting TTIR may take, about, for a call not to be left out."""
 LARGEST = 20_000
 """Elements of the axes that a plan must have exactly so long, at most."""
+LONG = 3
+"""Times its least number that a size without another limit is at most."""
 ROOMS = (4, 20, 60, 200, 700, 3000)
 """Elements of the tiles of a call, at most."""
 FAR = (1, 5, 64, 1000, 1024, 4096, 30011, 1 << 16, 1 << 20, (1 << 24) + 3)
@@ -223,10 +225,11 @@ def _size_class(choose: random.Random, sizes: Mapping[str, int], on_gpu: bool) -
 
 
 def _sizes_within(choose: random.Random, facts: Facts) -> dict[str, int]:
-    """Sizes up to the capacities of facts, most often near one end. Not every reference has a meaning for none."""
+    """Sizes between those of facts, most often near one end. Not every reference has a meaning for none."""
     found = {}
-    for name, most in facts.capacities.items():
-        step = facts.multiples.get(name, 1)
-        near = choose.choice([1, 2, most // 2, most - 1, most, choose.randint(1, most)])
-        found[name] = max(step, min(near, most) // step * step)
+    for name in facts.capacities | facts.least:
+        step, least = facts.multiples.get(name, 1), facts.least.get(name, 1)
+        most = facts.capacities.get(name, min(facts.bounds.get(name, LONG * least), LONG * least))
+        near = choose.choice([least, least + 1, most // 2, most - 1, most, choose.randint(least, most)])
+        found[name] = max(-(-least // step) * step, min(near, most) // step * step)
     return found
