@@ -41,7 +41,7 @@ def _made_aside(device: Any, make: Callable[[], T]) -> T:
     """What `make` returns, made on a stream of its own."""
     import torch
 
-    stream = torch.cuda.Stream(device)
+    stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
     with torch.cuda.stream(stream):
         made = make()
     stream.synchronize()

@@ -7,7 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from jaxtyping import Int8, Int32
 
+import vkernels.language as vk
 from vkernels.ir.analysis.warp_roles import why_not_on
 from vkernels.ir.errors import PlanError
 from vkernels.ir.facts import Facts
@@ -59,6 +61,25 @@ def test_elsewhere_warps_have_no_roles(facts: Facts) -> None:
     text = text_of(lowered(kernel("matmul"), PLAN, facts))
     assert "warp_specialize" not in text
     assert "assume" in text
+
+
+@pytest.mark.parametrize("rows", [{}, {"b": (1, -1)}], ids=["N", "K"])
+def test_integers_beside_each_other_along_another_axis_are_no_operands_of_roles(
+    rows: dict[str, tuple[int, int]],
+) -> None:
+    """Groups of warps take bytes from shared memory only as they lie along the dot's axis."""
+
+    def product(a: Int8[vk.Tensor, "M K"], b: Int8[vk.Tensor, "K N"], out: Int32[vk.Tensor, "M N"]) -> None:
+        i, j, k = vk.tile("M"), vk.tile("N"), vk.whole("K")
+        out[i, j] = vk.dot(a[i, k], b[k, j])
+
+    made = vk.kernel(product)
+    module = made.build(made.signature(a="int8", b="int8", out="int32"))
+    strides = dict.fromkeys(("a", "b", "out"), (-1, 1)) | rows
+    facts = replace(FULL, strides=strides, aligned=tuple(strides))
+    text = text_of(lowered(module, PLAN, facts))
+    assert ("warp_specialize" in text) == bool(rows)
+    assert text.count("tt.descriptor_load") == 2
 
 
 def test_values_stay_the_same() -> None:
