@@ -15,7 +15,7 @@ from vkernels.compiler.artifact_cache import ArtifactCache
 from vkernels.compiler.backends.resources import read_taken
 from vkernels.compiler.compile_cpu import CompiledCpu
 from vkernels.compiler.default_session import default_session
-from vkernels.compiler.judge_by_static_bound import bound_of_launches, loops_of_code, unseen_seconds
+from vkernels.compiler.judge_by_static_bound import bound_of_launches, loops_of_code
 from vkernels.compiler.request import CompileTarget
 from vkernels.inspect.task import Task
 from vkernels.ir.cost_model.model_time import model_time
@@ -25,6 +25,7 @@ from vkernels.ir.plan import Plan
 from vkernels.ir.planning.one_plan import batch_of, model_plan
 from vkernels.ir.planning.resources import BinaryResources, OutOfResources, RefusedCodeError, spill
 from vkernels.ir.planning.space import PlanSearchSpace as Choices
+from vkernels.ir.planning.unseen_time import UnseenTime, unseen_time
 
 from .arguments import scalars
 from .drive import Stop
@@ -113,9 +114,11 @@ class ModelledBench(Measures):
             for each in taken:
                 if (lack := spill(each)) is not None:
                     return Failed(FailureReason.DOES_NOT_FIT, lack.reason)
-            times = _times(choices, candidate.plan, taken)
-            bound = None if code is None or isinstance(code, CompiledCpu) else self._bound(code, times)
-            seconds = float(times.seconds) if bound is None else bound
+            seconds = None
+            if code is not None and not isinstance(code, CompiledCpu):
+                seconds = self._bound(code, unseen_time(choices, candidate.plan))
+            if seconds is None:
+                seconds = float(_times(choices, candidate.plan, taken).seconds)
         except RefusedCodeError as error:
             return Failed(FailureReason.COMPILE_ERROR, str(error))
         except OutOfResources as error:
@@ -130,11 +133,11 @@ class ModelledBench(Measures):
         """Bound or model the time of each."""
         return [self.measure(candidate) for candidate in candidates]
 
-    def _bound(self, code: CompiledGpu, times: ModeledTimes) -> float | None:
+    def _bound(self, code: CompiledGpu, unseen: UnseenTime) -> float | None:
         """Seconds by which binaries are judged; None where one cannot be read."""
         space, disk = self.space, default_session().disk
         loops = loops_of_code(code, space.task.shape, space.limits, ArtifactCache(disk))
-        found = None if loops is None else bound_of_launches(loops, unseen_seconds(times))
+        found = None if loops is None else bound_of_launches(loops, unseen)
         return None if found is None else found.seconds
 
     @cached_property

@@ -29,8 +29,8 @@ from .plan_fallback import BOTTOM
 from .workers.compile_cached import compiler_identity
 
 if TYPE_CHECKING:
-    from vkernels.ir.cost_model.plan_batch import ModeledTimes
     from vkernels.ir.planning.choose_plan import Chosen
+    from vkernels.ir.planning.unseen_time import UnseenTime
 
     from .compile_gpu import CompiledGpu
 
@@ -38,8 +38,6 @@ WITHIN = 1.5
 """How many times the least modelled time a plan may take to be judged: what is further behind lacks more than loops."""
 ALIKE = 0.05
 """Bounds that differ by this part are alike: then the model decides."""
-UNSEEN = ("memory", "latency")
-"""Parts of a modelled time that no binary shows."""
 
 
 @dataclass(frozen=True)
@@ -89,11 +87,6 @@ def _loops_of(plan: Plan) -> Plan:
     return replace(plan, order=(), swizzle=1, resident_programs=0, stages=min(plan.stages, 2), lanes=None)
 
 
-def unseen_seconds(times: ModeledTimes) -> float:
-    """What a plan takes at least by the parts of its modelled time that no binary shows."""
-    return max(float(times.parts.get(name, 0.0)) for name in UNSEEN)
-
-
 def best_by_bound(judged: Sequence[PlanBound | None]) -> int | None:
     """The number of the best of some plans, given in the order of the model; None where no bound is known.
 
@@ -105,9 +98,9 @@ def best_by_bound(judged: Sequence[PlanBound | None]) -> int | None:
     return next((number for number, each in kept.items() if each.seconds <= (1 + ALIKE) * least), None)
 
 
-def bound_of_launches(launches: Sequence[LaunchLoops], unseen: float = 0.0) -> PlanBound | None:
+def bound_of_launches(launches: Sequence[LaunchLoops], unseen: UnseenTime) -> PlanBound | None:
     """The bound of launches one after another with what units hide of other parts only in part, as the model adds its
-    parts up: latencies of each launch, and `unseen` seconds beside all. None where the bound of one is unknown."""
+    parts up: latencies of each launch, and what is `unseen` beside all. None where the bound of one is unknown."""
     bounds = [launch.bound for launch in launches if launch.bound is not None]
     if not launches or len(bounds) < len(launches):
         return None
@@ -116,7 +109,7 @@ def bound_of_launches(launches: Sequence[LaunchLoops], unseen: float = 0.0) -> P
     for bound in bounds:
         units = max((each for name, each in bound.parts.items() if name != LATENCY), default=0.0)
         seen += _overlapped(units, bound.parts.get(LATENCY, 0.0))
-    return PlanBound(_overlapped(seen, unseen), spills)
+    return PlanBound(_overlapped(seen, unseen.seconds([launch.resident for launch in launches])), spills)
 
 
 def _overlapped(one: float, other: float) -> float:

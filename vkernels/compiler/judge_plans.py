@@ -20,7 +20,6 @@ from .judge_by_static_bound import (
     bound_of_launches,
     loops_of_code,
     plans_to_judge,
-    unseen_seconds,
 )
 from .plan_cache import CachedPlan
 from .plan_fallback import BOTTOM, PlanFallback
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from vkernels.ir.disk_cache import DiskCache
     from vkernels.ir.plan import Plan
     from vkernels.ir.planning.choose_plan import Chosen
+    from vkernels.ir.planning.unseen_time import UnseenTime
     from vkernels.ir.slow_plan import SlowPlan
 
     from .arguments import Arguments, Same
@@ -89,19 +89,23 @@ def candidates(plans: Plans) -> tuple[Chosen, ...]:
     return plans_to_judge(plans.ranked(), plans.judging.count)
 
 
-def least_seconds(plans: Plans, chosen: Chosen) -> float:
-    """What a call takes at least by what no binary shows: by the roofline, and by the model."""
+def unseen_times(plans: Plans, ranked: Sequence[Chosen]) -> list[UnseenTime]:
+    """What calls with each plan take by what no binary shows: at least by the roofline, and by the model."""
+    from vkernels.ir.planning.unseen_time import unseen_time
+
     try:
-        least = roofline(plans.built, plans.sizes, plans.limits).seconds
+        least = float(roofline(plans.built, plans.sizes, plans.limits).seconds)
     except Error:
         least = 0.0
-    return max(float(least), unseen_seconds(chosen.times))
+    space = plans.space if ranked else None
+    return [unseen_time(space, chosen.plan, least) for chosen in ranked if space is not None]
 
 
 def _bounds(compilation: Judged, ranked: Sequence[Chosen]) -> list[PlanBound | None]:
     """The bound of each plan; None where its code does not fit or cannot be read."""
+    plans, artifacts = compilation.plans, ArtifactCache(compilation.session.disk)
     found: list[PlanBound | None] = []
-    for chosen in ranked:
+    for chosen, unseen in zip(ranked, unseen_times(plans, ranked), strict=True):
         checkpoint()
         try:
             code = compilation.fitting_code(chosen.plan)
@@ -109,9 +113,8 @@ def _bounds(compilation: Judged, ranked: Sequence[Chosen]) -> list[PlanBound | N
             found.append(None)
             continue
         assert isinstance(code, CompiledGpu), "plans of a GPU are judged"
-        plans, artifacts = compilation.plans, ArtifactCache(compilation.session.disk)
         loops = loops_of_code(code, plans.sizes, plans.limits, artifacts)
-        found.append(None if loops is None else bound_of_launches(loops, least_seconds(plans, chosen)))
+        found.append(None if loops is None else bound_of_launches(loops, unseen))
     return found
 
 

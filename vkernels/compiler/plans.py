@@ -149,7 +149,7 @@ class Plans:
         bottom rung, if it is."""
         from vkernels.ir.planning.slow_plans import slow_plan
 
-        return slow_plan(self._space(self.allowed), chosen.plan, chosen.seconds, why_bottom)
+        return slow_plan(self.space, chosen.plan, chosen.seconds, why_bottom)
 
     def ranked(self, is_useful: Callable[[NeedsUse], bool] = lambda use: True) -> Iterator[Chosen]:
         """Chosen plans, the best first, the bottom rung's last; only the plain one where the needs cannot be read."""
@@ -210,6 +210,11 @@ class Plans:
             raise
         except Error:  # needs that cannot be read, or a plan that the kernel cannot have: compiling reports it
             return
+
+    @property
+    def space(self) -> PlanSearchSpace:
+        """The space that plans are chosen in."""
+        return self._space(self.allowed)
 
     def _space(self, limits: Limits | None = None) -> PlanSearchSpace:
         from vkernels.ir.planning.space import read_space

@@ -105,7 +105,7 @@ def _to_judge(each: Any) -> Answer:
     if isinstance(each, Error):
         return _mistake(each)
     prepared = each.prepared
-    return {"launches": prepared.number, "planned": asdict(prepared.planned), "least": each.least}
+    return {"launches": prepared.number, "planned": asdict(prepared.planned), "unseen": asdict(each.unseen)}
 
 
 def _prepared_jit(request: Mapping[str, Any]) -> Answer:

@@ -22,6 +22,7 @@ from vkernels.inspect.specialisation import parse_specialisation
 from vkernels.inspect.worker_client import InspectPool
 from vkernels.ir.disk_cache import DiskCache
 from vkernels.ir.plan_json import plan_from_json
+from vkernels.ir.planning.unseen_time import UnseenTime
 from vkernels.library.catalogue import CATALOGUE
 from vkernels.library.rows import softmax_rows
 from vkernels.targets import target_named
@@ -52,9 +53,12 @@ def test_all_commands_come_to_one_plan(tmp_path):
     assert alone.planned.judged == 0
 
 
-def verdict(seconds: float, spills: int = 0, fits: bool = True, short: bool = False, bounded: bool = True) -> Any:
+def verdict(
+    seconds: float, spills: int = 0, fits: bool = True, short: bool = False, bounded: bool = True, resident: int = 1
+) -> Any:
     bound = SimpleNamespace(seconds=seconds, parts={"issue": seconds}) if bounded else None
-    loops = SimpleNamespace(bound=bound, loops=(SimpleNamespace(use=SimpleNamespace(spills=spills)),))
+    use = SimpleNamespace(spills=spills)
+    loops = SimpleNamespace(bound=bound, loops=(SimpleNamespace(use=use),), resident=resident)
     return SimpleNamespace(fits=fits, shortage="spills" if short else None, launches=(SimpleNamespace(loops=loops),))
 
 
@@ -77,8 +81,16 @@ def test_the_best_fits_and_has_the_lowest_bound(verdicts, best):
 
 
 def test_what_no_binary_shows_counts_too():
-    plans = [PreparedCell(CellRequest(None, target_named(H100)), least=least) for least in (2.0, 5.0, 1.0)]
+    plans = [PreparedCell(CellRequest(None, target_named(H100)), unseen=UnseenTime(least)) for least in (2.0, 5.0, 1.0)]
     assert number_of_best(plans, (verdict(2.5), verdict(1.0), verdict(2.0))) == 2
+
+
+def test_how_many_programs_a_multiprocessor_holds_is_read_from_binaries():
+    """The second plan waits longer with one program, and less long with as many as there is room for."""
+    waits = (UnseenTime(0.0, ((4.0, 3.0),)), UnseenTime(0.0, ((6.0, 2.0, 1.0),)))
+    plans = [PreparedCell(CellRequest(None, target_named(H100)), unseen=each) for each in waits]
+    assert number_of_best(plans, (verdict(0.5), verdict(0.5))) == 0
+    assert number_of_best(plans, (verdict(0.5, resident=2), verdict(0.5, resident=5))) == 1
 
 
 def test_the_cell_of_the_best_takes_the_place_of_the_models(monkeypatch):

@@ -11,6 +11,7 @@ from vkernels.compiler.protocols import Signature
 from vkernels.ir.analysis.needs import NeedsDevice
 from vkernels.ir.cost_model.bank_conflicts import FULLEST
 from vkernels.ir.cost_model.gpu import programs_at_once
+from vkernels.ir.cost_model.traffic import CacheTraffic
 from vkernels.ir.limits import Limits
 from vkernels.ir.occupancy import AmdSizes, NvidiaSizes
 from vkernels.ir.pin import Pin
@@ -333,3 +334,40 @@ def test_several_images_share_the_connections_of_a_sparse_network(device):
     assert plan.lanes == "i"
     assert plan.tiles["i"] >= 16
     assert plan.homes.get("features") is not Home.MEMORY
+
+
+def test_threads_of_short_words_meet_in_the_banks_of_wider_homes():
+    """A thread loads eight elements of f16 at once and keeps them as f32: 32 bytes, of which 16 move at a time."""
+    parts = {}
+    for dtype in ("float16", "float32"):
+        kernel = kernel_of(build("layer_norm_rows", dtype)[1])
+        space = read_space(kernel, {"M": 4096, "N": 16384}, limits_of(target_named("h100-sxm5-80")))
+        plan = Plan({"i": 1}, {"j": 4096}, {"row": Home.SHARED}, lanes="j", order=("i",), warps=8)
+        parts[dtype] = float(model_plan(space, plan).parts["shared memory"])
+    assert 1.5 < parts["float16"] / parts["float32"] <= 2.01
+
+
+@pytest.mark.parametrize("columns", [1 << 18, 1 << 10])
+def test_found_elements_come_from_memory_each_time_unless_the_cache_holds_all(columns):
+    """Each of 16 entries of a row takes another row of the dense operand."""
+    kernel = kernel_of(build("csr_times_dense", "float32")[1])
+    sizes = {"S": (1 << 18) + 1, "R": 1 << 18, "E": 1 << 22, "K": columns, "C": 256}
+    space = read_space(kernel, sizes, limits_of(target_named("h200-sxm-141")))
+    at, limits = batch_of(space, Plan({"r": 1, "c": 256}, lanes="c", order=("r", "c"))), space.limits
+    moved, _ = CacheTraffic(at, on_chip_counts=False).missed(limits.cache, 64)
+    dense = columns * 256 * 4
+    asked = (1 << 22) * 256 * 4
+    kept = min(1.0, limits.cache / dense)
+    others = 20 * (1 << 22)  # bytes of starts, columns, values and biases, about
+    assert moved == pytest.approx(dense + (asked - dense) * (1 - kept), abs=others)
+
+
+def test_rows_of_unlike_lengths_are_not_unrolled_together():
+    kernel = kernel_of(build("csr_times_dense", "float32")[1])
+    sizes = {"S": (1 << 18) + 1, "R": 1 << 18, "E": 1 << 22, "K": 1 << 18, "C": 256}
+    space = read_space(kernel, sizes, limits_of(target_named("h200-sxm-141")))
+    one, two = (
+        float(model_plan(space, Plan({"r": rows, "c": 64}, lanes="c", order=("r", "c"))).parts["latency"])
+        for rows in (1, 2)
+    )
+    assert two > 1.2 * one, "half as many programs, each of which waits four times as long"

@@ -75,10 +75,12 @@ def _name(opcode: str) -> str:
 
 @dataclass(frozen=True)
 class LaunchLoops:
-    """`bound`: of the launch's time, without that of device memory; None where the number of programs is unknown."""
+    """`bound`: of the launch's time, without that of device memory; None where the number of programs is unknown.
+    `resident`: programs that a multiprocessor holds at once."""
 
     loops: tuple[LoopReport, ...]
     bound: StaticBound | None
+    resident: int = 1
 
 
 def launch_loops(
@@ -125,7 +127,8 @@ def launch_loops(
         for region, often, moved in zip(code.regions, trips, copied, strict=True)
         if region.parent is not None and region.is_innermost and often != 0
     )
-    return LaunchLoops(reports, None if work is None else static_bound(code, trips, work, limits, copied))
+    bound = None if work is None else static_bound(code, trips, work, limits, copied)
+    return LaunchLoops(reports, bound, resident)
 
 
 def loops_as_json(found: LaunchLoops) -> dict[str, Any]:

@@ -59,4 +59,4 @@ def _bound(plan: PreparedCell, verdict: Cell) -> PlanBound | None:
     if not verdict.fits or verdict.shortage is not None:
         return None
     loops = [launch.loops for launch in verdict.launches if launch.loops is not None]
-    return bound_of_launches(loops, plan.least) if len(loops) == len(verdict.launches) else None
+    return bound_of_launches(loops, plan.unseen) if len(loops) == len(verdict.launches) else None

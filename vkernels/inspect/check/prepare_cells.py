@@ -12,6 +12,7 @@ import msgspec
 from vkernels.compiler.backends.triton_adapter import GpuOptions
 from vkernels.compiler.plan_fallback import BOTTOM
 from vkernels.compiler.workers.jobs import CompileJob
+from vkernels.ir.planning.unseen_time import NOTHING_UNSEEN, UnseenTime
 from vkernels.targets import Target
 from vkernels.targets.slices import planned_limits
 
@@ -60,8 +61,8 @@ class CellRequest:
 
 @dataclass(frozen=True)
 class PreparedCell:
-    """A cell before compiling: its launches and their jobs, or why it has none. `least`: seconds of a call at least by
-    what no binary shows."""
+    """A cell before compiling: its launches and their jobs, or why it has none. `unseen`: what a call takes by what
+    no binary shows."""
 
     want: CellRequest
     launches: tuple[Mapping[str, Any], ...] = ()
@@ -69,7 +70,7 @@ class PreparedCell:
     tensor_bytes: int | None = None
     own_bytes: int = 0
     misfit: str = ""
-    least: float = 0.0
+    unseen: UnseenTime = NOTHING_UNSEEN
 
     @property
     def jobs(self) -> tuple[CompileJob, ...]:
@@ -118,7 +119,12 @@ def _prepared(want: CellRequest, told: Mapping[str, Any], found: Mapping[str, An
     planned = msgspec.convert(told.get("planned"), PlanSummary | None)
     own = found["own_bytes"][number] if "own_bytes" in found else 0
     return PreparedCell(
-        want, tuple(found["launches"][number]), planned, found.get("tensor_bytes"), own, least=told.get("least", 0.0)
+        want,
+        tuple(found["launches"][number]),
+        planned,
+        found.get("tensor_bytes"),
+        own,
+        unseen=msgspec.convert(told.get("unseen", {}), UnseenTime),
     )
 
 

@@ -13,7 +13,7 @@ from vkernels.compiler.compile_cpu import CompiledCpu
 from vkernels.compiler.compile_gpu import Lowering
 from vkernels.compiler.default_session import default_session
 from vkernels.compiler.judge_by_static_bound import plans_to_judge
-from vkernels.compiler.judge_plans import least_seconds
+from vkernels.compiler.judge_plans import unseen_times
 from vkernels.compiler.plan_fallback import PlanFallback, shortages
 from vkernels.compiler.plans import Plans
 from vkernels.compiler.protocols import Constant, KernelLike, Signature
@@ -27,6 +27,7 @@ from vkernels.ir.plan import Plan
 from vkernels.ir.plan_json import frozen
 from vkernels.ir.planning.choose_plan import Chosen
 from vkernels.ir.planning.resources import OutOfResources, Resource, Shortage
+from vkernels.ir.planning.unseen_time import UnseenTime
 from vkernels.ir.tensor_formats import NO_FORMATS, TensorFormats, has_few_bits
 from vkernels.runtime.bound_executable import bind_cpu
 
@@ -61,10 +62,10 @@ class Prepared:
 
 @dataclass(frozen=True)
 class ToJudge:
-    """A plan to judge by its binaries. `least`: seconds of a call at least by what no binary shows."""
+    """A plan to judge by its binaries. `unseen`: what a call takes by what no binary shows."""
 
     prepared: Prepared
-    least: float
+    unseen: UnseenTime
 
 
 class KernelPreparer:
@@ -116,10 +117,10 @@ class KernelPreparer:
         if self.fixed or plans.author_plan() is not None or plans.is_deterministic:
             return ()
         found: list[ToJudge | Error] = []
-        for chosen in plans_to_judge(plans.ranked(), count):
+        ranked = plans_to_judge(plans.ranked(), count)
+        for chosen, unseen in zip(ranked, unseen_times(plans, ranked), strict=True):
             try:
-                prepared = self._of(chosen.plan, CHOSEN, plans.allowed, chosen)
-                found.append(ToJudge(prepared, least_seconds(plans, chosen)))
+                found.append(ToJudge(self._of(chosen.plan, CHOSEN, plans.allowed, chosen), unseen))
             except Error as error:
                 found.append(error)
         return tuple(found)

@@ -272,7 +272,7 @@ def _work(loop: Loop, at: PlanBatch, limits: Limits, threads: Numbers) -> _Work:
                 if not limits.copies_ahead:  # few warps, which wait for these before they multiply
                     tensor = tensor + trips * more / rate
                 if at.is_on_chip(step.touch):
-                    on_chip = on_chip + often * at.tile(step.axes) * bank_bytes(step.touch, at)
+                    on_chip = on_chip + often * at.tile(step.axes) * bank_bytes(step.touch, at, loop)
                     accesses = trips / _beside(at, step)
                     if step.touch.writes:
                         written = np.maximum(written, accesses)
@@ -338,8 +338,9 @@ def _is_described(at: PlanBatch, step: LoopStep, touch: LoopAccess) -> bool:
 
 
 def _beside(at: PlanBatch, step: LoopStep) -> Numbers:
-    """Iterations of the loops around a step, within its phase, whose accesses are in flight together."""
-    return clipped(at.all_trips(step.ranges), 1, BESIDE)
+    """Iterations of the loops around a step, within its phase, whose accesses are in flight together: one of loops that
+    end sooner for some elements than for others, which binaries do not unroll."""
+    return np.where(at.tile(step.ragged) > 1, 1, clipped(at.all_trips(step.ranges), 1, BESIDE))
 
 
 def _dot(loop: Loop, step: LoopStep, at: PlanBatch, limits: Limits) -> tuple[Numbers, Numbers, Numbers]:

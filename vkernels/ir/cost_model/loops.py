@@ -35,7 +35,7 @@ class LoopAccess:
     `is_bf16`: bf16 ones. `near`:
     of a tensor, the axis along which the next row is nearest, and bytes from one row to the next, 0 where each begins
     at the end of the one before; None where that is not known. `contracted`: the axis that dots contract of what is
-    loaded, where they alone take it.
+    loaded, where they alone take it. `tensor`: the lengths of a tensor of which elements are found, by number or name.
     """
 
     place: str
@@ -58,6 +58,7 @@ class LoopAccess:
     is_bf16: bool = False
     near: tuple[str, int] | None = None
     contracted: str | None = None
+    tensor: tuple[str | int, ...] = ()
 
     @property
     def scattered(self) -> bool:
@@ -72,7 +73,8 @@ class LoopStep:
     the axis that it reduces along, or `scans`; `completes`: in each chunk, not after the loop. `sides`: of a dot, the
     axes of its left operand alone, of its right one alone, and the contracted one. `beside`: the axes of all that the
     operation does that it is a part of, such as a range. `turned`: GPUs let the right operand of a dot give the rows
-    (`dot_orientation`). `origin`: the operation of the kernel that it is for.
+    (`dot_orientation`). `ragged`: axes along which the ranges around a touch end after different numbers of trips.
+    `origin`: the operation of the kernel that it is for.
     """
 
     axes: Axes
@@ -85,6 +87,7 @@ class LoopStep:
     completes: bool = False
     beside: Axes = ()
     turned: bool = False
+    ragged: Axes = ()
     origin: Operation | None = field(default=None, compare=False, repr=False)
 
     @property

@@ -17,6 +17,7 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import AnyFloat, BFloat16Type, TensorType
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
+from ..analysis.accesses import ancestors
 from ..analysis.ahead import loads_ahead
 from ..analysis.axes import known_value
 from ..analysis.k_major import contracted_axis
@@ -36,6 +37,7 @@ from ..dialect import (
     ScratchOp,
     StoreOp,
     SumOp,
+    TensorArgumentType,
     YieldOp,
     axes_of,
 )
@@ -242,7 +244,7 @@ class _Reader:
     def _steps(self, op: Operation, ranges: Axes) -> Iterator[LoopStep]:
         if isinstance(op, AccessOp):
             touch = self._touch(op)
-            yield LoopStep(axes_of(op.tile), 0, ranges, touch, origin=op)
+            yield LoopStep(axes_of(op.tile), 0, ranges, touch, ragged=_ragged_axes(op), origin=op)
         elif isinstance(op, DotOp):
             yield dot_step(op, ranges)
         elif op.regions:
@@ -263,7 +265,7 @@ class _Reader:
         for index, offset in zip(op.index, offsets, strict=True):
             axes += [axis for axis, _ in index.terms]
             if offset is not None:
-                axes += axes_of(offset) if isinstance(offset.type, TensorType) else range_axes(offset)
+                axes += (*axes_of(offset), *range_axes(offset))
         tiles = [offset for offset in offsets if offset is not None and is_found(offset)]
         found = tuple(dict.fromkeys(axis for offset in tiles for axis in axes_of(offset)))
         label, home = self._memory(op.base)
@@ -298,6 +300,7 @@ class _Reader:
             is_bf16=isinstance(op.memory.element, BFloat16Type),
             near=near_along(op, fast, strides) if run is not None and home is None else None,
             contracted=contracted_axis(op) if home is None else None,
+            tensor=op.base.type.shape if found and isinstance(op.base.type, TensorArgumentType) else (),
         )
 
     def _memory(self, base: SSAValue) -> tuple[str, Home | None]:
@@ -349,6 +352,12 @@ def _online_steps(group: Online) -> Iterator[LoopStep]:
             yield LoopStep(axes_of(total.result), 1, (along,), origin=total)
         else:
             yield LoopStep(axes_of(total.tile), 1, origin=total)
+
+
+def _ragged_axes(op: Operation) -> Axes:
+    """The axes along which the sequential loops around an operation end after different numbers of iterations."""
+    loops = [each for each in ancestors(op) if isinstance(each, RangeOp) and each.is_ragged]
+    return tuple(dict.fromkeys(axis for loop in loops for axis in axes_of(loop.start)))
 
 
 def _home_step(value: SSAValue, home: tuple[str, Home], writes: bool) -> LoopStep:

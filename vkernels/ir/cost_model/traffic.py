@@ -111,7 +111,7 @@ class CacheTraffic:
             met.add((region, touch.writes))
             key = (
                 number, was_met, step.axes, step.ranges, touch.axes, touch.home, touch.scattered, touch.element_bytes,
-                touch.run, touch.spread, touch.alignment, touch.place in self.at.choices.packs,
+                touch.run, touch.spread, touch.alignment, touch.tensor, touch.place in self.at.choices.packs,
             )  # fmt: skip
             if key not in row_of:
                 row_of[key] = len(rows)
@@ -185,7 +185,18 @@ class CacheTraffic:
         if tables.met.any():
             program = self._footprint(None, self._inside_programs) * users <= capacity
             moved[tables.met] = np.where(program, 0, moved[tables.met])
+        for place, row in enumerate(self._alike[0]):
+            if row.touch.tensor:  # indices may point anywhere in it
+                whole = self._bytes_of(row.touch)
+                once = np.minimum(moved[place], whole)
+                moved[place] = once + (moved[place] - once) * np.maximum(0, 1 - capacity / max(1.0, whole))
         return moved[self._alike[1]]
+
+    def _bytes_of(self, touch: LoopAccess) -> float:
+        """Of a whole tensor in which elements are found."""
+        sizes = self.at.sizes_of_call
+        lengths = (length if isinstance(length, int) else sizes.get(length, 1) for length in touch.tensor)
+        return prod(lengths, start=float(touch.element_bytes))
 
     def _moved_once(self, line: int) -> Table:
         """The bytes that touches move without repetition: the same for all caches."""
