@@ -20,7 +20,7 @@ from vkernels.compiler.session import CompilerSession
 from vkernels.inspect.explain.analyze import Question, find
 from vkernels.ir.cost_model.plan_batch import ModeledTimes
 from vkernels.ir.disk_cache import DiskCache
-from vkernels.ir.plan import Plan
+from vkernels.ir.plan import Home, Plan
 from vkernels.ir.plan_json import plan_from_json
 from vkernels.ir.planning.choose_plan import Chosen
 from vkernels.runtime.dispatch import Launcher
@@ -46,6 +46,14 @@ def test_plans_with_the_same_loops_are_judged_once():
     others = [replace(first, **changed) for changed in ({"tiles": {"i": 2}}, {"warps": 8}, {"stages": 1})]
     found = plans_to_judge([chosen(1.0, plan) for plan in (first, *alike, *others)], 4)
     assert [each.plan for each in found] == [first, *others]
+
+
+def test_plans_of_several_structures_are_judged():
+    """Where sizes alone make four plans, the best of another structure is judged in place of the last of them."""
+    first, apart = Plan({"i": 1}, homes={"row": Home.SHARED}), Plan({"i": 1}, warps=8)
+    sizes = [replace(first, warps=warps) for warps in (1, 2, 4, 8)]
+    found = plans_to_judge([chosen(1 + number / 100, plan) for number, plan in enumerate([*sizes, apart])], 4)
+    assert [each.plan for each in found] == [*sizes[:3], apart]
 
 
 def test_plans_far_behind_by_the_model_and_the_bottom_rung_are_not_judged():

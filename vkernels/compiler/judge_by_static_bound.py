@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from vkernels.ir.analysis.needs.device import UNKNOWN_TRIPS
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 WITHIN = 1.5
 """How many times the least modelled time a plan may take to be judged: what is further behind lacks more than loops."""
+LOOKED_AT = 16
+"""Plans of which those to judge are taken."""
 ALIKE = 0.05
 """Bounds that differ by this part are alike: then the model decides."""
 
@@ -65,26 +68,40 @@ class PlanBound:
 
 
 def plans_to_judge(ranked: Iterable[Chosen], count: int) -> tuple[Chosen, ...]:
-    """The first `count` plans with different loops, of those that take little longer than the first as modelled.
+    """Up to `count` plans with different loops, of those that take little longer than the first as modelled: the best,
+    and beside those of one structure, which differ in sizes alone, the best of others.
 
     `ranked`: by modelled time. None where there is nothing to choose between: no model, or only the bottom rung.
     """
-    found: list[Chosen] = []
-    loops: list[Plan] = []
+    found = list(islice(_with_different_loops(ranked), LOOKED_AT))
+    structures = [_structure_of(chosen.plan) for chosen in found]
+    first_of_each = [number for number, structure in enumerate(structures) if structures.index(structure) == number]
+    wanted = dict.fromkeys([*range(min(len(found), (count + 1) // 2)), *first_of_each, *range(len(found))])
+    kept = sorted(list(wanted)[:count])
+    return tuple(found[number] for number in kept) if len(kept) > 1 else ()
+
+
+def _with_different_loops(ranked: Iterable[Chosen]) -> Iterator[Chosen]:
+    """Of plans with the same loops the first, as long as the model has something to say."""
+    least, loops = None, []
     for chosen in ranked:
-        least = found[0].seconds if found else chosen.seconds
-        if chosen.rung == BOTTOM or not chosen.times.parts or chosen.seconds > WITHIN * least or len(found) >= count:
-            break
+        least = chosen.seconds if least is None else least
+        if chosen.rung == BOTTOM or not chosen.times.parts or chosen.seconds > WITHIN * least:
+            return
         if (alike := _loops_of(chosen.plan)) not in loops:
             loops.append(alike)
-            found.append(chosen)
-    return tuple(found) if len(found) > 1 else ()
+            yield chosen
 
 
 def _loops_of(plan: Plan) -> Plan:
     """A plan without what hardly changes its loops: which programs run and in which order, how far they load ahead, and
     what only a CPU's code depends on."""
     return replace(plan, order=(), swizzle=1, resident_programs=0, stages=min(plan.stages, 2), lanes=None)
+
+
+def _structure_of(plan: Plan) -> Plan:
+    """A plan without sizes."""
+    return replace(_loops_of(plan), tiles={}, chunks={}, warps=1, stages=1)
 
 
 def best_by_bound(judged: Sequence[PlanBound | None]) -> int | None:
@@ -109,7 +126,8 @@ def bound_of_launches(launches: Sequence[LaunchLoops], unseen: UnseenTime) -> Pl
     for bound in bounds:
         units = max((each for name, each in bound.parts.items() if name != LATENCY), default=0.0)
         seen += _overlapped(units, bound.parts.get(LATENCY, 0.0))
-    return PlanBound(_overlapped(seen, unseen.seconds([launch.resident for launch in launches])), spills)
+    waited = unseen.seconds([launch.resident for launch in launches])
+    return PlanBound(_overlapped(seen, waited) + unseen.launches, spills)
 
 
 def _overlapped(one: float, other: float) -> float:

@@ -29,10 +29,11 @@ SHARED = "shared memory"
 @dataclass(frozen=True)
 class UnseenTime:
     """`least`: seconds of a call at least. `by_residency`: of each launch, with one program on a multiprocessor, with
-    two, and so on."""
+    two, and so on. `launches`: of starting them, beside which nothing is done."""
 
     least: float = 0.0
     by_residency: tuple[tuple[float, ...], ...] = ()
+    launches: float = 0.0
 
     def seconds(self, resident: Sequence[int]) -> float:
         """Of a call, given how many programs of each launch a multiprocessor holds."""
@@ -47,7 +48,8 @@ def unseen_time(space: PlanSearchSpace, plan: Plan, least: float = 0.0) -> Unsee
     """What a plan takes so on a GPU. Raises `PlanError` where the kernel cannot have it."""
     at = batch_of(space, plan)
     parts = parts_of(at) if at.launched else (at,)
-    return UnseenTime(least, tuple(_by_residency(part, space.limits) for part in parts))
+    launches = space.limits.launch_seconds * at.launches
+    return UnseenTime(least, tuple(_by_residency(part, space.limits) for part in parts), launches)
 
 
 def _by_residency(at: PlanBatch, limits: Limits) -> tuple[float, ...]:
