@@ -68,7 +68,10 @@ def test_a_fork_waits_for_no_thread_that_waits_for_it(tmp_path):
 
 def test_a_child_is_forked_while_a_better_plan_is_being_made(tmp_path):
     text = """
-        assert any(t.name.startswith("vkernels-") for t in threading.enumerate())
+        length = 500
+        while not any(t.name.startswith("vkernels-") for t in threading.enumerate()):  # it was made already
+            length += 500
+            softmax(np.ones((30, length), np.float32), np.empty((30, length), np.float32))
         child = os.fork()
         if child == 0:
             again = np.full_like(x, np.nan)
