@@ -12,8 +12,10 @@ from xdsl.dialects.builtin import Float32Type, Float64Type, IntegerType, ModuleO
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from ...dialect import arith
 from ...dialect.approximate import is_approximate
 from . import exponential, logarithm, power, trigonometric
+from .quotients import quotient_by_fewer
 from .scores import exp_of_scores
 from .values import Constants, Float, FormulaEmitter, Integer, elements
 
@@ -53,6 +55,16 @@ APPROXIMATIONS: dict[type[Operation], Callable[..., Float | Integer] | None] = {
 }
 """The formula of f32 that may be approximate, where the device has 2ˣ as an instruction; None: it is that."""
 
+WholeFormula = Callable[[FormulaEmitter, Operation], SSAValue | None]
+"""The formula of an operation together with what makes its operands; None where it has another form."""
+
+_WHOLE: dict[tuple[type[Operation], bool], WholeFormula] = {
+    (math.ExpOp, True): exp_of_scores,
+    (arith.DivfOp, False): quotient_by_fewer,
+}
+"""Those of GPUs, by the operation and whether it may be approximate."""
+_ON_GPUS = {*APPROXIMATIONS, *(kind for kind, _ in _WHOLE)}
+
 _ELEMENTS = (Float32Type, Float64Type, IntegerType)
 
 
@@ -64,7 +76,8 @@ class ExpandMath(ModulePass):
     Works on scalars, vectors and tiles of any shape. Uses no memory, and no control flow except a branch around the
     reduction of huge angles and a loop in integer powers. Additions and products carry `vk.rounded`: they must not be
     fused. `scales`: the processor has `vk.scale` as an instruction, so expansions may contain it. `approximates`: the
-    device has 2ˣ of f32 as an instruction; exponentials that may be approximate (`afn`) become `math.exp2`.
+    device has 2ˣ of f32 as an instruction; exponentials that may be approximate (`afn`) become `math.exp2`. It is taken
+    to divide f32 by many instructions, too: quotients by what is broadcast become products.
     """
 
     name = "expand-math"
@@ -82,21 +95,23 @@ def expand_math(module: Operation, scales: bool = False, approximates: bool = Fa
     constants: dict[Block, Constants] = defaultdict(dict)
     for function in list(module.walk()):
         formula = FORMULAS.get(type(function))
-        if approximates and is_approximate(function) and elements(function.results[0].type) == f32:
-            formula = APPROXIMATIONS.get(type(function), formula)
-            if isinstance(function, math.ExpOp) and _expand_score(function, constants):
+        if approximates and type(function) in _ON_GPUS and elements(function.results[0].type) == f32:
+            approximate = is_approximate(function)
+            whole = _WHOLE.get((type(function), approximate))
+            if whole is not None and _expand_whole(function, whole, constants):
                 continue
+            formula = APPROXIMATIONS.get(type(function), formula) if approximate else formula
         if formula is not None and isinstance(elements(function.results[0].type), _ELEMENTS):
             _expand(function, formula, constants, scales)
 
 
-def _expand_score(function: math.ExpOp, constants: dict[Block, Constants]) -> bool:
-    """Replace an exponential of scores above a level, if it is one; whether it is."""
+def _expand_whole(function: Operation, formula: WholeFormula, constants: dict[Block, Constants]) -> bool:
+    """Replace a function together with what makes its operands, if it has the form; whether it has."""
     block = function.parent
     if block is None:
         raise ValueError(f"{function.name} is in no block")
     emitter = FormulaEmitter(function, block, constants[block], False)
-    result = exp_of_scores(emitter, function)
+    result = formula(emitter, function)
     if result is None:
         return False
     _replace(function, emitter, result)

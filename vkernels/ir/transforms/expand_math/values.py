@@ -202,7 +202,8 @@ class Float(Value):
     """A value of f32 or f64; every operation rounds to nearest even.
 
     `round`: to the nearest whole number, ties to even. `sign_of`: this magnitude with the other's sign. `differs`: not
-    equal, or one of them NaN. `not_at_most`: greater, or one of them NaN. `unordered`: whether one of them is NaN.
+    equal, or one of them NaN. `is_other_than`: not equal, and none of them NaN. `not_at_most`: greater, or one of them
+    NaN. `unordered`: whether one of them is NaN.
     """
 
     __slots__ = ()
@@ -222,6 +223,7 @@ class Float(Value):
     __gt__ = _comparison("ogt")
     equals = _comparison("oeq")
     differs = _comparison("une")
+    is_other_than = _comparison("one")
     not_at_most = _comparison("ugt")
     unordered = _comparison("uno")
     sqrt = _unary(math.SqrtOp)
