@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from tests.ir.lowering.llvm.running import Call
 from tests.library.reference import fresh_seed
@@ -41,12 +42,13 @@ def drawn(random: np.random.Generator, *shape: int) -> np.ndarray:
     return np.choose(random.integers(0, 8, shape), [special, *[bits] * 3, *[near] * 4])
 
 
-def test_quotients_are_those_of_a_division() -> None:
+@pytest.mark.parametrize("approximate", [False, True])
+def test_quotients_are_those_of_a_division(approximate: bool) -> None:
     random = np.random.default_rng(fresh_seed())
     x, y = drawn(random, 40_000, COLUMNS), drawn(random, 40_000)
     x[: len(SPECIAL), : len(SPECIAL)] = SPECIAL
     y[: len(SPECIAL)] = SPECIAL
-    module = parse_module(TEXT)
+    module = parse_module(TEXT.replace("%n, %db :", "%n, %db fastmath<afn> :") if approximate else TEXT)
     expand_math(module, approximates=True)
     module.verify()
     assert sum(isinstance(op, arith.DivfOp) for op in module.walk()) == 1
@@ -57,6 +59,12 @@ def test_quotients_are_those_of_a_division() -> None:
     np.testing.assert_array_equal(np.isnan(out), np.isnan(want))
     known = ~np.isnan(want)
     np.testing.assert_array_equal(np.signbit(out[known]), np.signbit(want[known]))
+    if approximate:
+        large = np.isfinite(want) & np.isfinite(out)
+        apart = np.abs(out[large].astype(np.float64) - want[large])
+        assert np.all(apart <= np.maximum(2.0**-22 * np.abs(want[large].astype(np.float64)), 2.0**-149))
+        assert np.all(np.abs(np.where(np.isfinite(want), want, out)[~large & known]) > 2.0**127)
+        return
     small = np.isfinite(want) & ((np.abs(want) < 2 * LEAST) | (np.abs(x) < SMALL))
     np.testing.assert_array_equal(out[known & ~small], want[known & ~small])
     apart = np.abs(out[small].astype(np.float64) - want[small])

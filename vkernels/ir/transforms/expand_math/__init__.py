@@ -15,7 +15,7 @@ from xdsl.passes import ModulePass
 from ...dialect import arith
 from ...dialect.approximate import is_approximate
 from . import exponential, logarithm, power, trigonometric
-from .quotients import quotient_by_fewer
+from .quotients import approximate_quotient_by_fewer, quotient_by_fewer
 from .scores import exp_of_scores
 from .values import Constants, Float, FormulaEmitter, Integer, elements
 
@@ -61,6 +61,7 @@ WholeFormula = Callable[[FormulaEmitter, Operation], SSAValue | None]
 _WHOLE: dict[tuple[type[Operation], bool], WholeFormula] = {
     (math.ExpOp, True): exp_of_scores,
     (arith.DivfOp, False): quotient_by_fewer,
+    (arith.DivfOp, True): approximate_quotient_by_fewer,
 }
 """Those of GPUs, by the operation and whether it may be approximate."""
 _ON_GPUS = {*APPROXIMATIONS, *(kind for kind, _ in _WHOLE)}

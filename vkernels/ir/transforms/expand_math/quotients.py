@@ -20,6 +20,25 @@ where the quotient does."""
 
 def quotient_by_fewer(emitter: FormulaEmitter, function: Operation) -> SSAValue | None:
     """n / d of f32 where d is broadcast, however many elements a plan leaves; None for other quotients."""
+    found = _scaled(emitter, function)
+    if found is None:
+        return None
+    numerator, divisor, reciprocal = found
+    quotient = numerator * reciprocal
+    rest = (-divisor).fma(quotient, numerator)
+    corrected = rest.fma(reciprocal, quotient)
+    # Not where the first is exact, and may be -0, nor where it is infinite or divided by 0: the other is NaN there.
+    return select(corrected.is_other_than(quotient), corrected, quotient).ssa
+
+
+def approximate_quotient_by_fewer(emitter: FormulaEmitter, function: Operation) -> SSAValue | None:
+    """The same without correction, which errs by two units in the last place at most."""
+    found = _scaled(emitter, function)
+    return None if found is None else (found[0] * found[2]).ssa
+
+
+def _scaled(emitter: FormulaEmitter, function: Operation) -> tuple[Float, Float, Float] | None:
+    """Everywhere the numerator and the divisor, both scaled, and the divisor's reciprocal."""
     numerator, denominator = function.operands
     repeated = denominator.owner
     if not isinstance(repeated, BroadcastOp):
@@ -28,16 +47,9 @@ def quotient_by_fewer(emitter: FormulaEmitter, function: Operation) -> SSAValue 
     size = abs(d)
     scale = select(size < 1 / FAR, SHIFT, select(size > FAR, 1 / SHIFT, d.const(1.0)))
     divisor = d * scale
-    reciprocal = 1.0 / divisor
 
     def everywhere(value: Float) -> Float:
         made = BroadcastOp.create(operands=[value.ssa], result_types=[denominator.type])
         return Float(emitter, emitter.append(made)[0])
 
-    scaled = Float(emitter, numerator) * everywhere(scale)
-    y = everywhere(reciprocal)
-    quotient = scaled * y
-    rest = (-everywhere(divisor)).fma(quotient, scaled)
-    corrected = rest.fma(y, quotient)
-    # Not where the first is exact, and may be -0, nor where it is infinite or divided by 0: the other is NaN there.
-    return select(corrected.is_other_than(quotient), corrected, quotient).ssa
+    return Float(emitter, numerator) * everywhere(scale), everywhere(divisor), everywhere(1.0 / divisor)
