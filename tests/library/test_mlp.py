@@ -84,6 +84,14 @@ def test_any_strides():
             assert_close(out, reference(rows, first, b1, second, b2), terms=7000, scale=90)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_result_may_replace_x(dtype):
+    x, *others = operands((40, 30, 70, 30), dtype, fresh_seed())
+    expected = reference(x, *others)
+    assert mlp(x, *others, out=x) is x
+    assert_close(x, expected, terms=2100, scale=scale_of(x, 30, 70))
+
+
 def test_numpy_in_numpy_out():
     arguments = operands((5, 6, 7, 8), torch.float64, fresh_seed())
     out = mlp(*(tensor.numpy() for tensor in arguments))

@@ -83,6 +83,12 @@ def is_of_eight_bits(array: Array) -> bool:
     return not isinstance(array, np.ndarray) and str(array.dtype).startswith("torch.float8")
 
 
+def is_narrow_on_cpu(array: Array) -> bool:
+    """Whether an array lies in a CPU's memory and has elements of 16 bits or fewer, as dot units take them."""
+    on_cpu = isinstance(array, np.ndarray) or array.device.type == "cpu"
+    return bool(on_cpu and array.dtype.itemsize < 4)
+
+
 def constant_like(array: Array, value: float, shape: tuple[int, ...]) -> Array:
     """One value as an array of any shape (strides 0), with the dtype of another."""
     if isinstance(array, np.ndarray):

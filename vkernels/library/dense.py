@@ -19,6 +19,7 @@ from .arrays import (
     empty_like,
     empty_of,
     fill,
+    is_narrow_on_cpu,
     is_of_eight_bits,
 )
 from .declared import Activation, OneOf, Result, checked, replayed
@@ -174,7 +175,12 @@ def mlp(
     b1 = constant_like(x, 0.0, (w1.shape[-1],)) if b1 is None else b1
     b2 = constant_like(x, 0.0, (w2.shape[-1],)) if b2 is None else b2
     check_apart("mlp", out, w1=w1, w2=w2)
-    mlp_rows(x, w1, b1, w2, b2, out, activation)
+    if is_narrow_on_cpu(x):  # dot units take operands from memory, so that `hidden` must be there
+        hidden = empty_like(x, (x.shape[0], w1.shape[1]))
+        matmul_bias(x, w1, b1, hidden, activation)
+        matmul_bias(hidden, w2, b2, out)
+    else:
+        mlp_rows(x, w1, b1, w2, b2, out, activation)
     return out
 
 
