@@ -174,7 +174,7 @@ def mlp(
     out = empty_like(x, (x.shape[0], w2.shape[-1])) if out is None else out
     b1 = constant_like(x, 0.0, (w1.shape[-1],)) if b1 is None else b1
     b2 = constant_like(x, 0.0, (w2.shape[-1],)) if b2 is None else b2
-    check_apart("mlp", out, w1=w1, w2=w2)
+    check_apart("mlp", out, x=x, w1=w1, w2=w2)
     if is_narrow_on_cpu(x):  # dot units take operands from memory, so that `hidden` must be there
         hidden = empty_like(x, (x.shape[0], w1.shape[1]))
         matmul_bias(x, w1, b1, hidden, activation)
