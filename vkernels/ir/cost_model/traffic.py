@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, reduce
+from functools import cached_property, reduce
 from math import prod
 from typing import Any
 
@@ -15,18 +15,18 @@ from numpy.typing import NDArray
 from .index_sums import Region
 from .loops import MOST_ALIGNED, Axes, Loop, LoopAccess, LoopStep, executed, trip_of
 from .plan_batch import Numbers, PlanBatch, clipped
+from .repeating import GROUP, repeating
+from .windows import Window, elements_in, overlap, windows_of
 
 Table = NDArray[np.float64]
 _Scope = tuple[int, ...] | None
 """The loops whose work one trip of a loop holds, by their numbers; None: all, as each program does."""
-_Key = tuple[str, _Scope, frozenset[str], bool]
-"""A loop's axis, what one trip of it holds, the axes inside it, and whether it is `alone`."""
-GROUP = "programs of a group"
-"""The loop over the programs of one group along the second-fastest tile axis, where a plan has groups."""
+_Key = tuple[str | Window, _Scope, frozenset[str], bool]
+"""A loop's axis, or a window, what one trip of it holds, the axes inside it, and whether it is `alone`."""
 
 
-_Touched = tuple[Axes, bool, float]
-"""The axes of a touch, whether it is of a home, and bytes of an element, of all copies."""
+_Touched = tuple[Axes, tuple[Window, ...], bool, float]
+"""The axes and windows of a touch, whether it is of a home, and bytes of an element, of all copies."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class CacheTraffic:
         ]
         self._footprints: dict[tuple[_Scope, frozenset[str]], Numbers] = {}
         self._repeats: dict[_Key, _Repeat] = {}
-        self._grown: dict[tuple[Axes, bool, frozenset[str]], Numbers] = {}
+        self._grown: dict[tuple[Axes, tuple[Window, ...], bool, frozenset[str]], Numbers] = {}
         self._moved: dict[int, Table] = {}
         self._touched: dict[_Scope, Counter[tuple[_Touched, ...]]] = {}
         self._trips_of: dict[tuple[int, int], tuple[_Scope, frozenset[str]]] = {}
@@ -112,6 +112,7 @@ class CacheTraffic:
             key = (
                 number, was_met, step.axes, step.ranges, touch.axes, touch.home, touch.scattered, touch.element_bytes,
                 touch.run, touch.spread, touch.alignment, touch.tensor, touch.place in self.at.choices.packs,
+                windows_of(touch),
             )  # fmt: skip
             if key not in row_of:
                 row_of[key] = len(rows)
@@ -250,9 +251,8 @@ class CacheTraffic:
         return touch.axes if touch.home is None else tuple(axis for axis in touch.axes if axis not in order)
 
     def _elements(self, touch: LoopAccess) -> Numbers:
-        return self._taken(
-            touch.axes, tuple(touch.home is None or axis not in self.at.choices.order for axis in touch.axes)
-        )
+        grows = tuple(touch.home is None or axis not in self.at.choices.order for axis in touch.axes)
+        return self._taken(touch.axes, windows_of(touch), grows)
 
     def _repeats_of(self, number: int, step: LoopStep, touch: LoopAccess) -> list[_Key]:
         """The loops that repeat a touch, by all axes that each of their trips goes through."""
@@ -261,7 +261,7 @@ class CacheTraffic:
         around = (*loops, *step.ranges)
         scattered = touch.axes if touch.scattered else ()
         keys: list[_Key] = []
-        for place, axis, inner in _repeating(around, outer, own, scattered, self._inside_programs, self.grouped):
+        for place, axis, inner in repeating(around, outer, own, scattered, self._inside_programs, self.grouped):
             across = place < outer
             scope: _Scope = None if across else (number,)
             if outer <= place < len(loops):
@@ -272,7 +272,18 @@ class CacheTraffic:
             if key not in self._repeats:
                 self._repeats[key] = _Repeat(alone, self._footprint(scope, inner), self._again(axis, inner, alone))
             keys.append(key)
-        return keys
+        return keys + [self._overlap_of(window, around) for window in windows_of(touch)]
+
+    def _overlap_of(self, window: Window, around: Axes) -> _Key:
+        """The loop that takes elements of a window again: the outermost over one of its axes."""
+        moving = {axis for axis, _ in window}
+        place = next((place for place, axis in enumerate(around) if axis in moving), len(around))
+        inner = frozenset(around[place + 1 : len(self.programs)]) | self._inside_programs
+        key = window, None, inner, False
+        if key not in self._repeats:
+            again = overlap(window, lambda axis: max(1, self.at.extents.get(axis, 1)))
+            self._repeats[key] = _Repeat(False, self._footprint(None, inner), again)
+        return key
 
     def _trip_of(self, number: int, depth: int) -> tuple[_Scope, frozenset[str]]:
         """What one trip holds of the loop at some depth around a loop's work, and the axes that it goes through."""
@@ -282,11 +293,10 @@ class CacheTraffic:
 
     def _again(self, axis: str, inner: frozenset[str], alone: bool) -> Numbers:
         """How often a loop repeats a touch: programs that run at once share what they find."""
-        again = self._trips(axis)
         if alone:
-            return again
+            return self._trips(axis)
         beside = self.resident / prod((self._trips(axis) for axis in self.programs if axis in inner), start=1.0)
-        return np.maximum(1, again / np.maximum(1, beside))
+        return np.maximum(1, self._trips(axis) / np.maximum(1, beside))
 
     def _trips(self, axis: str) -> Numbers:
         """Trips of a loop; along the grouped axis those over groups, or over the programs of a group."""
@@ -300,11 +310,10 @@ class CacheTraffic:
 
     def _footprint(self, scope: _Scope, inner: frozenset[str]) -> Numbers:
         """Bytes touched in some loops, or in all, while some axes are gone through."""
-        found = self._footprints.get((scope, inner))
-        if found is None:
+        if (found := self._footprints.get((scope, inner))) is None:
             found = 0
             for touched, regions in self._touched_in(scope).items():
-                taken = (self._gone_through(axes, homed, inner) * width for axes, homed, width in touched)
+                taken = (self._gone_through(each, inner) * each[-1] for each in touched)
                 found = found + regions * reduce(np.maximum, taken)
             self._footprints[scope, inner] = found
         return found
@@ -316,36 +325,38 @@ class CacheTraffic:
             for number, _, touch, region in self.touches:
                 if scope is None or number in scope:
                     width = _width(touch) * (2 if touch.place in self.at.choices.copies else 1)
-                    found.setdefault(region, {})[touch.axes, touch.home is not None, width] = None
+                    found.setdefault(region, {})[touch.axes, windows_of(touch), touch.home is not None, width] = None
             self._touched[scope] = Counter(map(tuple, found.values()))
         return self._touched[scope]
 
-    def _gone_through(self, axes: Axes, homed: bool, inner: frozenset[str]) -> Numbers:
-        """Elements that a touch of these axes takes while some axes are gone through."""
-        key = axes, homed, inner
-        if key in self._grown:
+    def _gone_through(self, touched: _Touched, inner: frozenset[str]) -> Numbers:
+        """Elements that a touch takes while some axes are gone through."""
+        axes, windows, homed, _ = touched
+        if (key := (axes, windows, homed, inner)) in self._grown:
             return self._grown[key]
         programs = self.at.choices.order if homed else ()
         group = self.grouped if GROUP in inner and self.grouped not in inner else None
         grows = tuple((axis in inner or axis == group) and axis not in programs for axis in axes)
-        found = self._grown[key] = self._taken(axes, grows, group)
+        found = self._grown[key] = self._taken(axes, windows, grows, group)
         return found
 
-    def _taken(self, axes: Axes, grows: tuple[bool, ...], group: str | None = None) -> Numbers:
+    def _taken(
+        self, axes: Axes, windows: tuple[Window, ...], grows: tuple[bool, ...], group: str | None = None
+    ) -> Numbers:
         """Elements of all positions of the axes that grow, of the programs of a group along one of them, and of one
         step along the others."""
-        known, alike = self.at.terms.elements, (axes, grows, group, self.swizzle)
-        found = known.get(alike)
-        if found is None:
-            found = 1.0
-            for axis, grown in zip(axes, grows, strict=True):
-                size = self.at.size(axis)
-                if grown:
-                    extent = max(1, self.at.extents.get(axis, 1))
-                    size = extent if axis != group else np.minimum(extent, self.swizzle * size)
-                found = found * size
-            known[alike] = found
+        known, alike = self.at.terms.elements, (axes, windows, grows, group, self.swizzle)
+        if (found := known.get(alike)) is None:
+            grown = dict(zip(axes, grows, strict=True))
+            found = known[alike] = elements_in(axes, windows, lambda axis: self._positions(axis, grown[axis], group))
         return found
+
+    def _positions(self, axis: str, grows: bool, group: str | None) -> Numbers:
+        size = self.at.size(axis)
+        if not grows:
+            return size
+        extent = max(1, self.at.extents.get(axis, 1))
+        return extent if axis != group else np.minimum(extent, self.swizzle * size)
 
     def _waste(self, touch: LoopAccess, loop: Loop, step: LoopStep, line: int) -> Numbers:
         """Bytes of lines for each byte that is used, where too few elements of a line are side by side in one
@@ -380,21 +391,3 @@ def part_lost(taken: Numbers, capacity: Numbers, gradual: float) -> Numbers:
         return np.where(taken <= capacity, 0.0, 1.0)
     least = capacity * (1 - gradual)
     return clipped((taken - least) / np.maximum(1, 2 * gradual * capacity), 0, 1)
-
-
-@lru_cache(maxsize=4096)
-def _repeating(
-    around: Axes, programs: int, own: Axes, scattered: Axes, inside_programs: frozenset[str], grouped: str | None
-) -> list[tuple[int, str, frozenset[str]]]:
-    """The loops that repeat a touch, by place, with the axes that a trip of each goes through: of those `around` it,
-    outermost first and those over `programs` first, the ones that do not decide by its `own` axes what it takes."""
-    found: list[tuple[int, str, frozenset[str]]] = []
-    for place, axis in enumerate(around):
-        if (grouped if axis == GROUP else axis) in own or axis in around[:place]:
-            continue
-        if place < programs:
-            inner = frozenset(around[place + 1 : programs]) | inside_programs | frozenset(scattered)
-        else:  # a program has one position of each tile axis, whatever it finds by it
-            inner = frozenset(around[place + 1 :]) | frozenset(scattered).difference(around[:programs])
-        found.append((place, axis, inner))
-    return found
