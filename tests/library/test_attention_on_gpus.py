@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
 from vkernels.compiler.protocols import Signature
-from vkernels.ir.dialect import MappedOp
+from vkernels.ir.dialect import MappedOp, TileOp, WholeOp
 from vkernels.ir.facts import Facts
 from vkernels.ir.interpret.ttir import interpret_ttir
 from vkernels.ir.lowering.ttir.lower_to_ttir import lower_to_ttir
 from vkernels.ir.pipeline import gpu_pipeline, run_passes
 from vkernels.ir.plan import Plan
+from vkernels.language.kernel import Kernel
 from vkernels.library.attention_blocks import Band, attention_blocks, table_of_blocks
 from vkernels.library.attention_gradients import attention_key_gradients, attention_query_gradient
 
@@ -82,6 +86,30 @@ def test_results_and_gradients_are_right(name: str) -> None:
     run(attention_key_gradients, of_keys, band_of_keys, band_of_keys.back < ROWS)
     np.testing.assert_allclose(dv[0, 0].T, p.T @ wide[3], atol=2e-2)
     np.testing.assert_allclose(dk[0, 0].T, slope.T @ wide[0] * DEPTH**-0.5, atol=2e-2)
+
+
+@pytest.mark.parametrize("name", BANDS)
+def test_the_longest_blocks_of_every_head_start_first(name: str) -> None:
+    """A long block that starts last keeps one multiprocessor busy while the others have nothing left to do."""
+    band = BANDS[name]
+    start = np.cumsum([0, 300, 70, 1, 200])
+    table = table_of_blocks(start, start, band, SIZE)
+    lengths = table[:, 3] - table[:, 2]
+    assert (np.diff(lengths) <= 0).all()
+    assert sorted(table[:, 0]) == [first for s, end in pairwise(start) for first in range(s, end, SIZE)]
+    for kernel in (attention_blocks, attention_query_gradient, attention_key_gradients):
+        tiles = axes_of(kernel)
+        assert tiles.index("p") < tiles.index("g")
+
+
+def axes_of(kernel: Kernel) -> list[str]:
+    """The axes of a kernel's GPU form as declared: of the tiles, programs along the first differ last."""
+    given = {"block": "int64", "normaliser": "float32", "mean": "float32", "scale": float, "back": int, "ahead": int}
+    names = inspect.signature(kernel.function).parameters
+    constants = {"windowed": False, "size": SIZE, "kept": True}
+    dtypes = {name: given.get(name, "float16") for name in names if name not in constants}
+    module = kernel.build(kernel.signature(**dtypes, **constants))
+    return [op.axis.data for op in module.walk() if isinstance(op, TileOp | WholeOp)]
 
 
 def poisoned(shape: tuple[int, ...], dtype: type) -> np.ndarray:

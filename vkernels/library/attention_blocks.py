@@ -63,9 +63,12 @@ def attention_blocks(
     kept: vk.Constant = False,
 ):
     b = vk.tile("B")
+    if kept:
+        p = vk.tile("P")  # the longest blocks of all heads first, so that no program starts a long one last
     g = vk.tile("G")  # heads of keys, each with
     r = vk.tile("R")  # heads of queries
-    p = vk.tile("P")
+    if not kept:
+        p = vk.tile("P")  # of one head after another: a core's cache holds its keys
     m = vk.whole(size)
     a = vk.whole(STEP)
     c = a
@@ -218,6 +221,7 @@ def size_of_blocks(start: np.ndarray, largest: int = LARGEST) -> int:
 def table_of_blocks(start: np.ndarray, other: np.ndarray, band: Band, size: int) -> np.ndarray:
     """For each block: its first row and end; the first of the other rows that it reads and their end; and the offset
     from its rows to their positions among the other rows: the last row of a sequence is at the last of the others.
+    Blocks that read the most come first: programs start in this order, and those that start last take the least time.
     """
     counts = -(-np.diff(start) // size)
     sequence = np.repeat(np.arange(len(counts)), counts)
@@ -228,7 +232,8 @@ def table_of_blocks(start: np.ndarray, other: np.ndarray, band: Band, size: int)
     least, most = other[sequence], other[sequence + 1]
     begin = np.clip(first + shift - band.back, least, most)
     end = np.clip(last + shift + band.ahead, begin, most)
-    return np.stack([first, last, begin, end, shift], 1)
+    longest_first = np.argsort(begin - end, kind="stable")
+    return np.stack([first, last, begin, end, shift], 1)[longest_first]
 
 
 def largest_on_gpu(depth: int, width: int) -> int:

@@ -49,9 +49,12 @@ def attention_query_gradient(
     kept: vk.Constant = False,
 ):
     b = vk.tile("B")
+    if kept:
+        p = vk.tile("P")  # the longest blocks of all heads first
     g = vk.tile("G")
     r = vk.tile("R")
-    p = vk.tile("P")
+    if not kept:
+        p = vk.tile("P")
     m = vk.whole(size)
     a = vk.whole(STEP)
     d = vk.whole("D")
@@ -116,8 +119,11 @@ def attention_key_gradients(
     kept: vk.Constant = False,
 ):
     b = vk.tile("B")
+    if kept:
+        p = vk.tile("P")  # the longest blocks of all heads first
     g = vk.tile("G")
-    p = vk.tile("P")
+    if not kept:
+        p = vk.tile("P")
     n = vk.whole(size)
     a = vk.whole(STEP)
     d = vk.whole("D")
