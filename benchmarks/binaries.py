@@ -112,7 +112,7 @@ class Runner:
             head = {"row": row.name, "architecture": architecture, "part": f"{OURS} {number}",
                     "configuration": chosen_of(judge)}  # fmt: skip
             if key_of(head) not in self.known:
-                self.write({**head, **self.our_bound(kernel, target)})
+                self.write({**head, **self.our_bound(kernel.on(architecture), target)})
 
     def our_bound(self, kernel: OurKernel, target: Target) -> Record:
         """The bound of our kernel with its chosen plan, or why there is none."""

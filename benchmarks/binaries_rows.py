@@ -7,7 +7,7 @@ the likeliest, so that a short run has them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hand_triton import attentions, convolutions, matmuls, rows, sparse
@@ -44,7 +44,7 @@ LaunchOf = Callable[[Configuration, str], HandLaunch | None]
 class OurKernel:
     """A kernel with sizes, of the catalogue or of a `file` of this folder. `dtypes`: by tensor; `constants`: that
     differ from the defaults. `length`: of loops whose bounds are in memory, on average; several, of those loops in
-    turn."""
+    turn. `elsewhere`: what the library calls in its place on some architectures."""
 
     name: str
     shape: Mapping[str, int]
@@ -53,6 +53,10 @@ class OurKernel:
     constants: Mapping[str, Any] = field(default_factory=dict)
     length: float | tuple[float, ...] = UNKNOWN_LENGTH
     file: str = ""
+    elsewhere: Mapping[str, OurKernel] = field(default_factory=dict)
+
+    def on(self, architecture: str) -> OurKernel:
+        return self.elsewhere.get(architecture, self)
 
 
 @dataclass(frozen=True)
@@ -197,12 +201,17 @@ def _attention(width: int, causal: bool, heads: int = HEADS, length: int = LENGT
     shape = {"B": 1, "G": heads, "R": 1, "M": length, "N": length, "D": width, "E": width}
     name = f"attention d = {width}{' causal' if causal else ''}"
     if causal:
-        block = 128 if width <= 128 else 64  # as the library's
-        blocks, inside = length // block, block / STEP
-        ours = OurKernel(
-            "attention_blocks", {**shape, "P": blocks}, "float16", constants={"kept": True, "size": block},
-            length=((blocks - 1) / 2 * inside, inside),
-        )  # fmt: skip
+
+        def in_blocks(block: int, step: int) -> OurKernel:
+            blocks, inside = length // block, block / step
+            return OurKernel(
+                "attention_blocks", {**shape, "P": blocks}, "float16",
+                constants={"kept": True, "size": block, "keys": step}, length=((blocks - 1) / 2 * inside, inside),
+            )  # fmt: skip
+
+        ours = in_blocks(128 if width <= 128 else 64, STEP)  # as the library's
+        if width > 128:
+            ours = replace(ours, elsewhere={each: in_blocks(128, 32) for each in ("sm_90", "sm_100")})
     else:
         ours = OurKernel("attention_rows", shape, "float16")
     moved = 4 * 2 * heads * length * width

@@ -3,12 +3,15 @@ share keys."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
 
 import vkernels as vk
 from vkernels.library import attention
+from vkernels.targets import limits_of, target_named
 
 from .attentions import operands, reference, scale_of
 from .reference import DTYPES, assert_close, fresh_seed, normal, poisoned
@@ -151,3 +154,16 @@ def test_wrong_arguments_are_named():
         attention(q, k[..., :7], v)
     with pytest.raises(vk.ArgumentError, match="out is v"):
         attention(v.repeat(1, 2, 1, 1)[:, :2], k, v, out=v)
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "sizes"),
+    [("h200-sxm-141", 128, (128, 64)), ("h200-sxm-141", 192, (128, 32)), ("rtx4090", 256, (64, 64))],
+)
+def test_blocks_are_as_large_as_a_gpu_has_room_for(name, width, sizes, monkeypatch):
+    from vkernels.library import attention_blocks
+
+    found = SimpleNamespace(limits=limits_of(target_named(name)))
+    monkeypatch.setattr(attention_blocks, "present_target", lambda device: found)
+    assert attention_blocks.sizes_on_gpu(64, width, torch.device("cuda:0")) == sizes
+    assert attention_blocks.sizes_on_gpu(64, width) == (sizes if width <= 128 else (64, 64))

@@ -39,6 +39,8 @@ WITHIN = 1.5
 """How many times the least modelled time a plan may take to be judged: what is further behind lacks more than loops."""
 LOOKED_AT = 16
 """Plans of which those to judge are taken."""
+SPILLED_PART = 0.01
+"""The part of a loop's instructions that may load or store spilled registers: fewer are told by the bound alone."""
 ALIKE = 0.05
 """Bounds that differ by this part are alike: then the model decides."""
 
@@ -121,7 +123,8 @@ def bound_of_launches(launches: Sequence[LaunchLoops], unseen: UnseenTime) -> Pl
     bounds = [launch.bound for launch in launches if launch.bound is not None]
     if not launches or len(bounds) < len(launches):
         return None
-    spills = any(loop.use.spills for launch in launches for loop in launch.loops)
+    uses = [loop.use for launch in launches for loop in launch.loops]
+    spills = any(use.spills > SPILLED_PART * use.instructions for use in uses)
     seen = 0.0
     for bound in bounds:
         units = max((each for name, each in bound.parts.items() if name != LATENCY), default=0.0)

@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 
 import vkernels.language as vk
 from vkernels.ir.errors import ArgumentError
+from vkernels.runtime.present_target import present_target
 
 from .annotations import NotNegative
 from .arrays import Array, empty_like, is_captured, read_on_this_stream
@@ -61,6 +62,7 @@ def attention_blocks(
     windowed: vk.Constant = False,
     size: vk.Constant = 64,
     kept: vk.Constant = False,
+    keys: vk.Constant = STEP,
 ):
     b = vk.tile("B")
     if kept:
@@ -70,10 +72,10 @@ def attention_blocks(
     if not kept:
         p = vk.tile("P")  # of one head after another: a core's cache holds its keys
     m = vk.whole(size)
-    a = vk.whole(STEP)
+    a = vk.whole(keys)
     c = a
     if not kept:
-        c = vk.whole(STEP)  # keys again: in chunks of their own where they are summed over
+        c = vk.whole(keys)  # keys again: in chunks of their own where they are summed over
     d = vk.whole("D")
     e = vk.whole("E")
     first, begin, end = block[p, 0], block[p, 2], block[p, 3]
@@ -89,15 +91,15 @@ def attention_blocks(
     result = vk.zeros((b, g, p, e, r, m), normaliser.dtype)
     masked = 0  # the first step of keys that not all queries see
     if kept and not windowed:
-        masked = vk.maximum(vk.minimum(first + block[p, 4] + ahead + 1, end) - begin, 0) // STEP
+        masked = vk.maximum(vk.minimum(first + block[p, 4] + ahead + 1, end) - begin, 0) // keys
         for step in vk.range(0, masked):
-            near = begin + STEP * step
+            near = begin + keys * step
             score = vk.dot(k[b, g, near + a, d], query)
             peak, total, less, weight = with_scores(score, scale, peak, total, a, v.dtype)
             result = vk.dot(v[b, g, near + a, e], weight, result * less)
-    for step in vk.range(masked, (end - begin + STEP - 1) // STEP):
-        near = begin + STEP * step
-        seen = is_seen(vk.cast(STEP * step + a, vk.int32), low, high, windowed)
+    for step in vk.range(masked, (end - begin + keys - 1) // keys):
+        near = begin + keys * step
+        seen = is_seen(vk.cast(keys * step + a, vk.int32), low, high, windowed)
         score = vk.where(seen, vk.dot(k[b, g, near + a, d], query), float("-inf"))
         peak, total, less, weight = with_scores(score, scale, peak, total, a, v.dtype)
         if not kept:
@@ -121,9 +123,9 @@ UNLIMITED = 1 << 62
 LARGEST, SMALLEST = 64, 16
 """The largest and smallest number of queries, or keys, of a block."""
 
-LARGE_ON_GPU, LARGE_WIDTH = 128, 128
-"""The most queries of a block on a GPU, and the most elements of a head for which: a program's threads hold their
-results."""
+LARGE_ON_GPU, LARGE_WIDTH, STEP_OF_WIDE = 128, 128, 32
+"""The most queries of a block on a GPU; the most elements of a head for which; and keys per step of wider heads. Only
+GPUs whose groups of warps multiply what is in shared memory have room for so many results of wider heads."""
 
 
 @dataclass(frozen=True)
@@ -236,9 +238,13 @@ def table_of_blocks(start: np.ndarray, other: np.ndarray, band: Band, size: int)
     return np.stack([first, last, begin, end, shift], 1)[longest_first]
 
 
-def largest_on_gpu(depth: int, width: int) -> int:
-    """The most queries of a block on a GPU, for so many elements of a key and of a value."""
-    return LARGE_ON_GPU if max(depth, width) <= LARGE_WIDTH else LARGEST
+def sizes_on_gpu(depth: int, width: int, device: Any = None) -> tuple[int, int]:
+    """The most queries of a block on a GPU, and keys per step, for so many elements of a key and of a value. `device`:
+    a torch device; None for any GPU."""
+    if max(depth, width) <= LARGE_WIDTH:
+        return LARGE_ON_GPU, STEP
+    has_room = device is not None and present_target(str(device)).limits.dots_from_shared
+    return (LARGE_ON_GPU, STEP_OF_WIDE) if has_room else (LARGEST, STEP)
 
 
 def check_heads(function: str, heads: int, groups: int) -> None:
@@ -280,11 +286,11 @@ def run_blocks(q: Array, k: Array, v: Array, scale: float, sequences: Sequences,
     device = None if isinstance(q, np.ndarray) else q.device
     # A GPU keeps the weights in registers; a CPU writes them, and adds them up in chunks of other sizes.
     kept = is_gpu(device)
-    largest = largest_on_gpu(q.shape[3], v.shape[3]) if kept else LARGEST
+    largest, step = sizes_on_gpu(q.shape[3], v.shape[3], device) if kept else (LARGEST, STEP)
     blocks, constants = blocks_of(sequences, device, largest=largest)
     query, result = (by_groups(each, groups).swapaxes(3, 4) for each in (q, out))
     sums = by_groups(normaliser, groups)
-    attention_blocks(query, k, v, scale, *blocks, result, sums, *constants, kept)
+    attention_blocks(query, k, v, scale, *blocks, result, sums, *constants, kept, step)
     return normaliser
 
 
@@ -320,7 +326,8 @@ CPU_HEADS = {"B": 1, "G": 8, "R": 1, "M": 512, "N": 512, "D": 64, "E": 64}
 
 def _on_gpus(sizes: Sizes) -> Constants:
     """Constants of calls on GPUs."""
-    return {"kept": True, "size": largest_on_gpu(sizes["D"], sizes["E"])}
+    size, step = sizes_on_gpu(sizes["D"], sizes["E"])
+    return {"kept": True, "size": size, "keys": step}
 
 
 CATALOGUE = (

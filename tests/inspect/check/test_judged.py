@@ -57,7 +57,7 @@ def verdict(
     seconds: float, spills: int = 0, fits: bool = True, short: bool = False, bounded: bool = True, resident: int = 1
 ) -> Any:
     bound = SimpleNamespace(seconds=seconds, parts={"issue": seconds}) if bounded else None
-    use = SimpleNamespace(spills=spills)
+    use = SimpleNamespace(spills=spills, instructions=250)
     loops = SimpleNamespace(bound=bound, loops=(SimpleNamespace(use=use),), resident=resident)
     return SimpleNamespace(fits=fits, shortage="spills" if short else None, launches=(SimpleNamespace(loops=loops),))
 
@@ -69,7 +69,8 @@ def verdict(
         ((verdict(2.0), verdict(1.0, fits=False), verdict(1.9)), 2),
         ((verdict(2.0), verdict(1.0, short=True), verdict(3.0)), 0),
         ((verdict(2.0), verdict(1.0, spills=3), verdict(3.0)), 0),
-        ((verdict(2.0, spills=1), verdict(1.0, spills=3)), 1),
+        ((verdict(2.0), verdict(1.0, spills=2), verdict(3.0)), 1),
+        ((verdict(2.0, spills=5), verdict(1.0, spills=3)), 1),
         ((verdict(2.0), verdict(1.99)), 0),
         ((verdict(2.0), verdict(1.0, bounded=False)), 0),
         ((verdict(2.0, bounded=False), verdict(1.0, fits=False)), None),

@@ -142,3 +142,16 @@ def test_attention_goes_online_on_gpus_however_wide_its_heads_are(device, width)
     plan = choose_plan(kernel, sizes, limits_of(target_named(device)), strides=strides_of(kernel, sizes)).plan
     assert plan.online == ("j",)
     assert not space_of(kernel, sizes, device).use_of(plan).spills
+
+
+def test_wide_heads_have_room_where_groups_of_warps_multiply():
+    """128 queries of 256 elements take 128 registers a thread. They are rescaled in place, and keys, few as they are,
+    are the columns of a dot whose queries are read from shared memory."""
+    kernel = built(attention_blocks, kept=True, size=128, keys=32)
+    sizes, device = sizes_of(256), "h200-sxm-141"
+    space = space_of(kernel, sizes, device)
+    plan = Plan(PLACES, {"m": 128, "a": 32, "d": 256, "e": 256}, lanes="m", order=tuple(PLACES), warps=8, stages=2)
+    needs = space.needs.evaluate(plan, sizes, NeedsDevice.of(space.limits))
+    assert needs.registers_a_thread <= space.limits.registers
+    chosen = choose_plan(kernel, sizes, space.limits, strides=strides_of(kernel, sizes)).plan
+    assert (chosen.chunks, chosen.warps) == (plan.chunks, 8)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import IntegerType, TensorType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from ...dialect import (
     AccessOp,
@@ -32,6 +32,7 @@ from ...dialect import (
 )
 from ...dialect.scaled import FLOAT8
 from ..ahead import loads_ahead
+from ..dot_orientation import LEAST_ROWS, prefers_turned
 from .algebra import HALF, ONE, ZERO, Expr, fits, most, number, product, symbol, total
 from .flow import Flow
 from .spaces import THREADS, WARP, Spaces, contiguous_axis, largest_spaces, space_for, width
@@ -156,10 +157,21 @@ def _operand_part(state: _Phase, op: Operation, users: list[Operation]) -> Expr:
         if dots:
             piped = fits(STAGES, number(2))
             return 1 - on_tensor_cores(state.flow, dots[0]) * (AHEAD * piped + (1 - piped) * HALF)
+    elif (dot := _rescaled_for(op, users)) is not None:
+        return 1 - on_tensor_cores(state.flow, dot) * by_four_warps(state.flow, dot) * FROM_SHARED
     elif dots and isinstance(op, _EXTENSIONS):  # integers are unpacked in registers, where dots take them from there
         free = ONE if isinstance(op, arith.ExtFOp) else by_four_warps(state.flow, dots[0]) * FROM_SHARED
         return 1 - on_tensor_cores(state.flow, dots[0]) * free
     return ONE
+
+
+def _rescaled_for(op: Operation, users: list[Operation]) -> DotOp | None:
+    """The dot that adds to what an operation makes of a carried value, and of it alone: in the value's registers, which
+    are the dot's accumulators."""
+    if len(users) != 1 or not isinstance(dot := users[0], DotOp) or dot.sum is not op.results[0]:
+        return None
+    carried = [each for each in op.operands if isinstance(each, BlockArgument) and each.has_one_use()]
+    return dot if any(each.type == dot.sum.type for each in carried) else None
 
 
 def _inside(state: _Phase, op: Operation, n: int) -> Iterable[LiveRange]:
@@ -244,10 +256,11 @@ def _plain_operands(flow: Flow, op: DotOp) -> Expr:
 
 def by_four_warps(flow: Flow, op: DotOp) -> Expr:
     """1 where four or more warps multiply together, as sm_90 and sm_100 do for 64 rows or more; into tensor memory no
-    more than eight."""
+    more than eight. Columns that are as many are the rows of a dot that is turned."""
     warps = symbol("plan.warps")
     together = fits(warps, number(4)) * (1 - TENSOR_MEMORY * fits(warps, number(16)))
-    return fits(_sides(flow, op)[0], number(64)) * together
+    rows, columns = _sides(flow, op)
+    return fits(most((rows, columns)) if prefers_turned(op) else rows, number(LEAST_ROWS)) * together
 
 
 def _sides(flow: Flow, op: DotOp) -> list[Expr]:
