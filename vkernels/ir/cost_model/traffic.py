@@ -31,13 +31,13 @@ _Touched = tuple[Axes, tuple[Window, ...], bool, float]
 
 @dataclass(frozen=True)
 class _Row:
-    """Touches that move the same bytes: the number of their loop, and one of them. `met`: what they take was touched
-    before."""
+    """Touches that move the same bytes: the number of their loop, and one of them. `met`: the work, by number, that
+    touched the same last; None where none did."""
 
     number: int
     step: LoopStep
     touch: LoopAccess
-    met: bool
+    met: int | None
 
 
 @dataclass(frozen=True)
@@ -105,10 +105,10 @@ class CacheTraffic:
         row_of: dict[Any, int] = {}
         rows: list[_Row] = []
         places: list[int] = []
-        met: set[tuple[Region, bool]] = set()
+        met: dict[tuple[Region, bool], int] = {}
         for number, step, touch, region in self.touches:
-            was_met = (region, touch.writes) in met or (touch.home is not None and (region, True) in met)
-            met.add((region, touch.writes))
+            was_met = met.get((region, touch.writes), met.get((region, True)) if touch.home is not None else None)
+            met[region, touch.writes] = number
             key = (
                 number, was_met, step.axes, step.ranges, touch.axes, touch.home, touch.scattered, touch.element_bytes,
                 touch.run, touch.spread, touch.alignment, touch.tensor, touch.place in self.at.choices.packs,
@@ -183,9 +183,9 @@ class CacheTraffic:
             moved[touches] *= times[repeats]
         if any(loop.visits for loop in self.at.loops):  # what masks leave out of one program is touched by another
             moved = np.maximum(self._moved_once(line), moved * self._parts)
-        if tables.met.any():
-            program = self._footprint(None, self._inside_programs) * users <= capacity
-            moved[tables.met] = np.where(program, 0, moved[tables.met])
+        for met in np.flatnonzero(tables.met):
+            since = self._footprint(*self._since_met(self._alike[0][met]))
+            moved[met] = np.where(since * users <= capacity, 0, moved[met])
         for place, row in enumerate(self._alike[0]):
             if row.touch.tensor:  # indices may point anywhere in it
                 whole = self._bytes_of(row.touch)
@@ -195,9 +195,16 @@ class CacheTraffic:
 
     def _bytes_of(self, touch: LoopAccess) -> float:
         """Of a whole tensor in which elements are found."""
-        sizes = self.at.sizes_of_call
-        lengths = (length if isinstance(length, int) else sizes.get(length, 1) for length in touch.tensor)
+        lengths = (self.at.sizes_of_call.get(each, 1) if isinstance(each, str) else each for each in touch.tensor)
         return prod(lengths, start=float(touch.element_bytes))
+
+    def _since_met(self, row: _Row) -> tuple[_Scope, frozenset[str]]:
+        """The work since a touch's elements were touched before, and the axes that it goes through: one trip of the
+        ranges around both, or a program."""
+        ranges = self.at.loops[row.number].ranges
+        if row.met is None or not ranges or self.at.loops[row.met].ranges != ranges or ranges[-1] not in row.touch.axes:
+            return None, self._inside_programs
+        return self._trip_of(row.number, len(ranges) - 1)
 
     def _moved_once(self, line: int) -> Table:
         """The bytes that touches move without repetition: the same for all caches."""
@@ -241,7 +248,7 @@ class CacheTraffic:
             np.array([repeat.alone for repeat in found], bool).reshape(beside),
             np.array([scattered for _, scattered in row_of], bool).reshape(beside),
             [(np.array(touches), np.array(repeats)) for touches, repeats in turns.values()],
-            np.array([row.met for row in self._alike[0]], bool),
+            np.array([row.met is not None for row in self._alike[0]], bool),
             np.array([touch.writes for _, _, touch, _ in self.touches], bool),
         )  # fmt: skip
 
