@@ -26,7 +26,7 @@ from vkernels.ir.plan import Plan, StructuralChoices
 from vkernels.ir.planning.bounds import power_above
 from vkernels.ir.planning.default_plan import default_plan
 from vkernels.ir.planning.find_families import enumerate_families
-from vkernels.ir.planning.fits import why_not
+from vkernels.ir.planning.fits import why_inapplicable, why_not
 from vkernels.ir.planning.judge_plan import SLOWER
 from vkernels.ir.planning.one_plan import model_plan
 from vkernels.ir.planning.plan_families import PlanFamily
@@ -273,6 +273,8 @@ def _rows(choices: Choices, kinds: Sequence[PlanFamily], most: int) -> list[tupl
         if not len(chosen):
             continue
         plans = kind.batch.only(kind.seconds <= bound).plans()
+        if plans[0].launches and why_inapplicable(choices, plans[0]) is not None:
+            continue  # something that is recomputed crosses launches in shared memory
         registers = kind.taken.rows(chosen.tolist()).registers
         uses = choices.needs.evaluate_many(plans, choices.sizes, device)
         for plan, use, seconds, taken in zip(plans, uses, kind.seconds[chosen], registers, strict=True):

@@ -9,8 +9,9 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
 from ..analysis.kernel_analysis import KernelAnalysis
-from ..analysis.schedule.nests import label_of
+from ..analysis.schedule.nests import NestSchedule, label_of
 from ..dialect import AccessOp, KernelOp, PhaseOp, ScratchOp, axes_of
+from ..errors import PlanError
 from .item_widths import bytes_of
 from .loops import Axes, Loop, LoopAccess, LoopStep
 from .plan_batch import PlanBatch
@@ -56,15 +57,18 @@ def scratchpads_across(kernel: KernelOp, launches: Sequence[str]) -> list[str]:
     return sorted(label for label, numbers in accessed.items() if len(numbers) > 1)
 
 
-def cut_loops(
-    loops: Sequence[Loop], analysis: KernelAnalysis, tiles: Axes, launches: Sequence[str]
-) -> tuple[Loop, ...]:
+def cut_loops(loops: Sequence[Loop], schedule: NestSchedule, tiles: Axes, launches: Sequence[str]) -> tuple[Loop, ...]:
     """The loops of a kernel cut after some phases: what crosses a cut is memory that each program has its part of.
 
     Homes and scratchpads that several launches touch are no longer swap space, which few programs share. Values
     without chunked axes, which stay in registers within a launch, are stored at its end and loaded by those after.
+    Raises `PlanError` where a launch begins between a maximum and what goes online with it.
     """
+    analysis = schedule.analysis
     number_of = launch_of_phases(phases_of_launches(analysis.kernel, launches))
+    for group in schedule.online:
+        if len({number_of.get(analysis.phase[op].phase.data) for op in (group.maximum, *group.totals)}) > 1:
+            raise PlanError(f"no launch begins between {label_of(group.maximum.result)} and what goes online with it")
     by_launch: dict[str, set[int]] = {}
     for loop in loops:
         for step in loop.steps:

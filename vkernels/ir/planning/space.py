@@ -352,7 +352,7 @@ class PlanSearchSpace:
         schedule = make_schedule(analysis, plan, facts, find_copies(analysis, plan))
         loops = read_loops(schedule, plan, self.strides, self._known)
         if choices.launches:
-            loops = cut_loops(loops, analysis, self.tiles, choices.launches)
+            loops = cut_loops(loops, schedule, self.tiles, choices.launches)
         return tuple(loops), all(len(nest.axes) < 2 for _, nest, _ in in_order(schedule))
 
 

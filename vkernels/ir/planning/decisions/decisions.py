@@ -15,7 +15,7 @@ from .guards import GUARDS
 from .homes import HOMES, all_in_memory
 from .k_major import K_MAJOR
 from .lanes import LANES, MAX_LANE_AXES
-from .launches import LAUNCHES
+from .launches import LAUNCHES, homes_across
 from .online import ONLINE
 from .order import ORDER
 from .packs import PACKS
@@ -73,9 +73,10 @@ def _count(chosen: object, decision: PlanDecision) -> int:
 
 
 def neighbours(space: PlanSearchSpace, choices: StructuralChoices) -> Iterator[StructuralChoices]:
-    """What is one decision away."""
+    """What is one decision away; values that cross launches are in memory."""
     for alternatives in things_to_decide(space):
-        yield from alternatives(choices)
+        for found in alternatives(choices):
+            yield replace(found, homes=homes_across(space, found, found.launches)) if found.launches else found
 
 
 def starting_choices(space: PlanSearchSpace) -> Iterator[StructuralChoices]:

@@ -24,10 +24,10 @@ def one_more_launch(
     for label in phases:
         if label not in choices.launches and choices.split is None:
             cuts = tuple(each for each in space.cuts if each in (*choices.launches, label))
-            yield replace(choices, launches=cuts, homes=_homes_across(space, choices, cuts))
+            yield replace(choices, launches=cuts, homes=homes_across(space, choices, cuts))
 
 
-def _homes_across(
+def homes_across(
     space: PlanSearchSpace, choices: StructuralChoices, cuts: tuple[str, ...]
 ) -> tuple[tuple[str, Home], ...]:
     """Homes, with memory in place of shared memory for values that cross launches."""
