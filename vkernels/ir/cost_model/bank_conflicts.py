@@ -12,10 +12,6 @@ BANKS_BYTES = 128
 FULLEST = (1.0, 1.5, 2.12, 2.6, 3.08, 3.54)
 """Of n things in n places, each in any of them, how many the fullest place has on average, for n = 1, 2, 4 to 32:
 counted over 20 000 draws of each."""
-
-
-WORD_BYTES = 16
-"""Bytes side by side that a thread moves at once."""
 SPLIT = 2
 """How many times as long a thread's stores take as its loads: binaries split most of them into parts of 4 to 16 bytes
 (Triton 3.6 on sm_90)."""
