@@ -106,7 +106,8 @@ def axes_of(kernel: Kernel) -> list[str]:
     """The axes of a kernel's GPU form as declared: of the tiles, programs along the first differ last."""
     given = {"block": "int64", "normaliser": "float32", "mean": "float32", "scale": float, "back": int, "ahead": int}
     names = inspect.signature(kernel.function).parameters
-    constants = {"windowed": False, "size": SIZE, "kept": True}
+    every = {"windowed": False, "size": SIZE, "kept": True, "keys": SIZE}
+    constants = {name: value for name, value in every.items() if name in names}
     dtypes = {name: given.get(name, "float16") for name in names if name not in constants}
     module = kernel.build(kernel.signature(**dtypes, **constants))
     return [op.axis.data for op in module.walk() if isinstance(op, TileOp | WholeOp)]

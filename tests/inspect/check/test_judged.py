@@ -54,11 +54,18 @@ def test_all_commands_come_to_one_plan(tmp_path):
 
 
 def verdict(
-    seconds: float, spills: int = 0, fits: bool = True, short: bool = False, bounded: bool = True, resident: int = 1
+    seconds: float,
+    spills: int = 0,
+    fits: bool = True,
+    short: bool = False,
+    bounded: bool = True,
+    resident: int = 1,
+    warps: int = 4,
+    tensor: float = 0.0,
 ) -> Any:
-    bound = SimpleNamespace(seconds=seconds, parts={"issue": seconds}) if bounded else None
+    bound = SimpleNamespace(seconds=seconds, parts={"issue": seconds}, tensor_seconds=tensor) if bounded else None
     use = SimpleNamespace(spills=spills, instructions=250)
-    loops = SimpleNamespace(bound=bound, loops=(SimpleNamespace(use=use),), resident=resident)
+    loops = SimpleNamespace(bound=bound, loops=(SimpleNamespace(use=use),), resident=resident, warps=warps)
     return SimpleNamespace(fits=fits, shortage="spills" if short else None, launches=(SimpleNamespace(loops=loops),))
 
 
@@ -72,6 +79,9 @@ def verdict(
         ((verdict(2.0), verdict(1.0, spills=2), verdict(3.0)), 1),
         ((verdict(2.0, spills=5), verdict(1.0, spills=3)), 1),
         ((verdict(2.0), verdict(1.99)), 0),
+        ((verdict(2.0, warps=21), verdict(2.05, warps=32), verdict(1.99, warps=34)), 1),
+        ((verdict(2.0, warps=21), verdict(2.2, warps=64)), 0),
+        ((verdict(2.0, warps=8, tensor=1.0), verdict(2.0, warps=16, tensor=1.0)), 0),
         ((verdict(2.0), verdict(1.0, bounded=False)), 0),
         ((verdict(2.0, bounded=False), verdict(1.0, fits=False)), None),
     ],

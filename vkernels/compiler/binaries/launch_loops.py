@@ -76,11 +76,12 @@ def _name(opcode: str) -> str:
 @dataclass(frozen=True)
 class LaunchLoops:
     """`bound`: of the launch's time, without that of device memory; None where the number of programs is unknown.
-    `resident`: programs that a multiprocessor holds at once."""
+    `resident`: programs that a multiprocessor has room for at once; `warps`: that it has at once."""
 
     loops: tuple[LoopReport, ...]
     bound: StaticBound | None
     resident: int = 1
+    warps: int = 1
 
 
 def launch_loops(
@@ -128,7 +129,8 @@ def launch_loops(
         if region.parent is not None and region.is_innermost and often != 0
     )
     bound = None if work is None else static_bound(code, trips, work, limits, copied)
-    return LaunchLoops(reports, bound, resident)
+    at_once = resident if work is None else min(resident, -(-work.programs // limits.multiprocessors))
+    return LaunchLoops(reports, bound, resident, max(1, at_once) * code.warps)
 
 
 def loops_as_json(found: LaunchLoops) -> dict[str, Any]:
