@@ -23,6 +23,7 @@ from vkernels.ir.limits import Limits
 from vkernels.ir.planning.choose_plan import choose_plan
 from vkernels.ir.transforms.merge_tensors import with_one_for
 from vkernels.language.kernel import Kernel
+from vkernels.library import dense
 from vkernels.runtime.aliasing import check_written, same_tensors
 from vkernels.runtime.bind_arguments import bind, in_order
 from vkernels.runtime.interpret import memory_of
@@ -85,7 +86,8 @@ def on_a_gpu(limits: Limits, seed: int, largest: int = 1 << 62) -> Iterator[Gpu]
     def call(kernel: Kernel, *args: Any, **kwargs: Any) -> None:
         gpu.run(kernel, args, kwargs)
 
-    with on_launch(lambda event: None), patch.object(Kernel, "__call__", call):  # who listens is told of every call
+    on_cpu = patch.object(dense, "is_narrow_on_cpu", lambda array: False)  # what is in this memory is the GPU's
+    with on_launch(lambda event: None), on_cpu, patch.object(Kernel, "__call__", call):  # listeners hear of every call
         yield gpu
 
 
