@@ -9,9 +9,9 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
 from ..analysis.kernel_analysis import KernelAnalysis
+from ..analysis.schedule.find_online import check_launches
 from ..analysis.schedule.nests import NestSchedule, label_of
 from ..dialect import AccessOp, KernelOp, PhaseOp, ScratchOp, axes_of
-from ..errors import PlanError
 from .item_widths import bytes_of
 from .loops import Axes, Loop, LoopAccess, LoopStep
 from .plan_batch import PlanBatch
@@ -66,9 +66,7 @@ def cut_loops(loops: Sequence[Loop], schedule: NestSchedule, tiles: Axes, launch
     """
     analysis = schedule.analysis
     number_of = launch_of_phases(phases_of_launches(analysis.kernel, launches))
-    for group in schedule.online:
-        if len({number_of.get(analysis.phase[op].phase.data) for op in (group.maximum, *group.totals)}) > 1:
-            raise PlanError(f"no launch begins between {label_of(group.maximum.result)} and what goes online with it")
+    check_launches(schedule.online, lambda op: number_of.get(analysis.phase[op].phase.data))
     by_launch: dict[str, set[int]] = {}
     for loop in loops:
         for step in loop.steps:

@@ -7,7 +7,7 @@ it moves the base. That holds for every sum along the axis into which the expone
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,6 +75,15 @@ def find_online(analysis: KernelAnalysis, plan: Plan, facts: Facts, homes: Conta
             raise PlanError(f"the plan goes online along {name}: {'; '.join(refused) or why}")
         found += groups
     return found
+
+
+def check_launches(groups: Sequence[Online], launch_of: Callable[[Operation], int | None]) -> None:
+    """Raise `PlanError` where a launch begins between a maximum and what goes online with it."""
+    for group in groups:
+        for total in group.totals:
+            if launch_of(group.maximum) != launch_of(total):
+                name, first = (each.results[0].name_hint or "value" for each in (total, group.maximum))
+                raise PlanError(f"{name} goes online with {first}: no launch begins between them")
 
 
 def check_homes(analysis: KernelAnalysis, groups: list[Online], home_of: Callable[[SSAValue], SSAValue | None]) -> None:

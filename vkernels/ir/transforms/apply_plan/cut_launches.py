@@ -9,6 +9,7 @@ from functools import partial
 from xdsl.ir import Block, Operation, SSAValue
 
 from ...analysis.accesses import inputs_of
+from ...analysis.schedule.find_online import check_launches
 from ...analysis.schedule.nests import label_of
 from ...dialect import (
     AccessOp,
@@ -80,11 +81,7 @@ def _cut(planned: PlannedKernel) -> list[_Part]:
     outside = values_outside_launches(planned)
     for number, part in enumerate(parts):
         _find_inputs(planned, part, number, number_of, outside)
-    for group in planned.schedule.online:
-        for total in group.totals:
-            if number_of[group.maximum] != number_of[total]:
-                name, first = label_of(total.results[0]), label_of(group.maximum.result)
-                raise PlanError(f"{name} goes online with {first}: no launch begins between them")
+    check_launches(planned.schedule.online, number_of.__getitem__)
     return parts
 
 
