@@ -124,6 +124,9 @@ def test_on_a_gpu_by_instruction_within_the_bound_of_maths(approximate):
     text = print_ttir(lowered.launches[0].module)
     assert ("math.exp2" in text) is approximate
     assert ("math.fma" in text) is not approximate  # which correct an exponential, and a product with a reciprocal
+    divisions = [line for line in text.splitlines() if "divf" in line]
+    assert divisions, "one of the number 2 alone, in each version of the loop"
+    assert all(line.endswith(": (f32, f32) -> f32") for line in divisions)
     interpret_ttir(lowered, {"x": x, "out": out}, {"N": 508})
     with np.errstate(over="ignore"):
         exact = np.exp(x.astype(np.float64)) / 2

@@ -25,7 +25,7 @@ def quotient_by_fewer(emitter: FormulaEmitter, function: Operation) -> SSAValue 
         return None
     numerator, divisor, reciprocal = found
     quotient = numerator * reciprocal
-    rest = (-divisor).fma(quotient, numerator)
+    rest = _like(numerator, -divisor).fma(quotient, numerator)
     corrected = rest.fma(reciprocal, quotient)
     # Not where the first is exact, and may be -0, nor where it is infinite or divided by 0: the other is NaN there.
     return select(corrected.is_other_than(quotient), corrected, quotient).ssa
@@ -38,18 +38,18 @@ def approximate_quotient_by_fewer(emitter: FormulaEmitter, function: Operation) 
 
 
 def _scaled(emitter: FormulaEmitter, function: Operation) -> tuple[Float, Float, Float] | None:
-    """Everywhere the numerator and the divisor, both scaled, and the divisor's reciprocal."""
-    numerator, denominator = function.operands
-    repeated = denominator.owner
+    """The numerator and the divisor, both scaled, and the divisor's reciprocal, broadcast."""
+    numerator, repeated = Float(emitter, function.operands[0]), function.operands[1].owner
     if not isinstance(repeated, BroadcastOp):
         return None
     d = Float(emitter, repeated.source)
     size = abs(d)
     scale = select(size < 1 / FAR, SHIFT, select(size > FAR, 1 / SHIFT, d.const(1.0)))
     divisor = d * scale
+    return numerator * _like(numerator, scale), divisor, _like(numerator, 1.0 / divisor)
 
-    def everywhere(value: Float) -> Float:
-        made = BroadcastOp.create(operands=[value.ssa], result_types=[denominator.type])
-        return Float(emitter, emitter.append(made)[0])
 
-    return Float(emitter, numerator) * everywhere(scale), everywhere(divisor), everywhere(1.0 / divisor)
+def _like(whole: Float, value: Float) -> Float:
+    """A value of fewer elements, broadcast to all of another's."""
+    made = BroadcastOp.create(operands=[value.ssa], result_types=[whole.type])
+    return Float(whole.emitter, whole.emitter.append(made)[0])
