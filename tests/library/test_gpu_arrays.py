@@ -7,10 +7,9 @@ from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from vkernels.library import gpu_arrays  # noqa: E402
+from vkernels.library import gpu_arrays
 
 
 def test_what_calls_keep_is_made_by_another_thread_except_while_a_graph_is_captured(
@@ -30,8 +29,8 @@ def test_what_calls_keep_is_made_by_another_thread_except_while_a_graph_is_captu
     monkeypatch.setattr(torch.cuda, "stream", lambda stream: nullcontext())
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: state.captured)
     here = threading.get_ident()
-    assert gpu_arrays.kept(torch.device("cuda:1"), threading.get_ident) != here
+    assert gpu_arrays.made_to_keep(torch.device("cuda:1"), threading.get_ident) != here
     assert state.waited == 1
     state.captured = True
-    assert gpu_arrays.kept(torch.device("cuda:1"), threading.get_ident) == here
-    assert gpu_arrays.kept(torch.device("cpu"), threading.get_ident) == here
+    assert gpu_arrays.made_to_keep(torch.device("cuda:1"), threading.get_ident) == here
+    assert gpu_arrays.made_to_keep(torch.device("cpu"), threading.get_ident) == here

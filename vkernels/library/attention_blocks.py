@@ -20,7 +20,7 @@ from vkernels.runtime.present_target import present_target
 
 from .annotations import NotNegative
 from .arrays import Array, empty_like, is_captured, read_on_this_stream
-from .gpu_arrays import kept
+from .gpu_arrays import made_to_keep
 from .replay import constant
 from .rules import MismatchError, rules_of
 from .samples import Arrays, Constants, Numbers, SampleInputs, Sizes, entry
@@ -211,7 +211,7 @@ def _blocks_of(sequences: Sequences, device: Any, of_keys: bool, largest: int) -
         return table, band, size
     import torch
 
-    return kept(device, lambda: torch.from_numpy(table).to(device)), band, size
+    return made_to_keep(device, lambda: torch.from_numpy(table).to(device)), band, size
 
 
 def size_of_blocks(start: np.ndarray, largest: int = LARGEST) -> int:

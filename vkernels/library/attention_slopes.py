@@ -30,7 +30,7 @@ from .attention_blocks import (
     size_of_blocks,
     table_of_blocks,
 )
-from .gpu_arrays import kept
+from .gpu_arrays import made_to_keep
 from .replay import constant
 from .samples import Arrays, Constants, Numbers, SampleInputs, Sizes, ceil_div, entry
 
@@ -206,7 +206,7 @@ def _blocks_of(sequences: Sequences, device: Any) -> tuple[Array, Array, int, in
     if device is not None:
         import torch
 
-        tables = kept(device, lambda: [torch.from_numpy(table).to(device) for table in tables])
+        tables = made_to_keep(device, lambda: [torch.from_numpy(table).to(device) for table in tables])
     return tables[0], tables[1], size, step
 
 

@@ -15,7 +15,7 @@ from vkernels.ir.errors import ArgumentError
 from .activations import activated, before_activation
 from .arrays import Array, as_signed, check_shape, constant_like, empty_like, laid_out, read_on_this_stream
 from .declared import Activation, Result, checked, replayed
-from .gpu_arrays import kept
+from .gpu_arrays import made_to_keep
 from .indices import check_indices
 from .samples import Arrays, Constants, SampleInputs, Sizes, entry, random_indices
 from .segments import segment_sum
@@ -131,7 +131,8 @@ def _blocks_and_rows(ends: tuple[int, ...], device: Any) -> tuple[Array, Array]:
         return arrays
     import torch
 
-    return kept(device, lambda: (torch.from_numpy(arrays[0]).to(device), torch.from_numpy(arrays[1]).to(device)))
+    table, rows = map(torch.from_numpy, arrays)
+    return made_to_keep(device, lambda: (table.to(device), rows.to(device)))
 
 
 @checked

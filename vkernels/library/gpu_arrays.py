@@ -26,7 +26,7 @@ def is_captured() -> bool:
     return bool(torch.cuda.is_current_stream_capturing())
 
 
-def kept(device: Any, make: Callable[[], T]) -> T:
+def made_to_keep(device: Any, make: Callable[[], T]) -> T:
     """What `make` returns: arrays that later calls, on any stream, only read. They are there when this returns.
 
     `device`: a torch device. While a graph is captured, `make` is captured too, and the graph owns the arrays.

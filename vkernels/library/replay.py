@@ -163,7 +163,7 @@ def new_constant(device: Any, make: Callable[[], Any]) -> Any:
     recorder = current()
     if recorder is None:
         return make()
-    array = gpu_arrays.kept(device, make)
+    array = gpu_arrays.made_to_keep(device, make)
     if gpu_arrays.on_gpu([array]) and not gpu_arrays.is_captured():
         gpu_arrays.read_here(array)
     recorder.constants.append(array)
