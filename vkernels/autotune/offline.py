@@ -25,7 +25,8 @@ from vkernels.ir.plan import Plan
 from vkernels.ir.planning.one_plan import batch_of, model_plan
 from vkernels.ir.planning.resources import BinaryResources, OutOfResources, RefusedCodeError, spill
 from vkernels.ir.planning.space import PlanSearchSpace as Choices
-from vkernels.ir.planning.unseen_time import UnseenTime, unseen_time
+from vkernels.ir.planning.unseen_time import unseen_time
+from vkernels.ir.unseen_time import UnseenTime
 
 from .arguments import scalars
 from .drive import Stop

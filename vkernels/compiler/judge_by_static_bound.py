@@ -31,7 +31,7 @@ from .workers.compile_cached import compiler_identity
 
 if TYPE_CHECKING:
     from vkernels.ir.planning.choose_plan import Chosen
-    from vkernels.ir.planning.unseen_time import UnseenTime
+    from vkernels.ir.unseen_time import UnseenTime
 
     from .compile_gpu import CompiledGpu
 
@@ -40,12 +40,14 @@ WITHIN = 1.5
 LOOKED_AT = 16
 """Plans of which those to judge are taken."""
 MOST_PART = 0.9
-"""The part of the most warps that is as good as these. An H200 took 40.6 us for a softmax of 16384 rows of 1024 by 21
-warps a multiprocessor, 35.6 by 32 and 35.4 by 64; 155 us for a layer norm of 512 rows of 131072 by 32, 135 by 48."""
+"""Plans with this part of the most warps are as good as the one with most. An H200 took 40.6 us for a softmax of 16384
+rows of 1024 by 21 warps a multiprocessor, 35.6 by 32 and 35.4 by 64; 155 us for a layer norm of 512 rows of 131072 by
+32, 135 by 48."""
 SPILLED_PART = 0.01
-"""The part of a loop's instructions that may load or store spilled registers: fewer are told by the bound alone."""
+"""A loop spills where more than this part of its instructions loads or stores spilled registers. The bound counts the
+others."""
 ALIKE = 0.05
-"""Bounds that differ by this part are alike: then the model decides."""
+"""Bounds that differ by this part are alike: then warps decide, and after them the model."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class Judging:
 @dataclass(frozen=True)
 class PlanBound:
     """What the binaries of a plan say. `seconds`: by which plans are judged, with a share of what no binary shows.
-    `spills`: whether a loop loads or stores spilled registers. `warps`: that a multiprocessor has at once, the fewest
+    `spills`: whether a loop spills. `warps`: that a multiprocessor has at once, the fewest
     of a launch; 0 with tensor cores, which few warps keep busy."""
 
     seconds: float

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from vkernels.ir.disk_cache import DiskCache
     from vkernels.ir.plan import Plan
     from vkernels.ir.planning.choose_plan import Chosen
-    from vkernels.ir.planning.unseen_time import UnseenTime
     from vkernels.ir.slow_plan import SlowPlan
+    from vkernels.ir.unseen_time import UnseenTime
 
     from .arguments import Arguments, Same
     from .plans import Plans
@@ -93,12 +93,14 @@ def unseen_times(plans: Plans, ranked: Sequence[Chosen]) -> list[UnseenTime]:
     """What calls with each plan take by what no binary shows: at least by the roofline, and by the model."""
     from vkernels.ir.planning.unseen_time import unseen_time
 
+    if not ranked:
+        return []
     try:
         least = float(roofline(plans.built, plans.sizes, plans.limits).seconds)
     except Error:
         least = 0.0
-    space = plans.space if ranked else None
-    return [unseen_time(space, chosen.plan, least) for chosen in ranked if space is not None]
+    space = plans.space
+    return [unseen_time(space, chosen.plan, least) for chosen in ranked]
 
 
 def _bounds(compilation: Judged, ranked: Sequence[Chosen]) -> list[PlanBound | None]:

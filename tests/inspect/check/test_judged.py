@@ -22,7 +22,7 @@ from vkernels.inspect.specialisation import parse_specialisation
 from vkernels.inspect.worker_client import InspectPool
 from vkernels.ir.disk_cache import DiskCache
 from vkernels.ir.plan_json import plan_from_json
-from vkernels.ir.planning.unseen_time import UnseenTime
+from vkernels.ir.unseen_time import UnseenTime
 from vkernels.library.catalogue import CATALOGUE
 from vkernels.library.rows import softmax_rows
 from vkernels.targets import target_named

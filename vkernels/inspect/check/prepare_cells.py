@@ -12,7 +12,7 @@ import msgspec
 from vkernels.compiler.backends.triton_adapter import GpuOptions
 from vkernels.compiler.plan_fallback import BOTTOM
 from vkernels.compiler.workers.jobs import CompileJob
-from vkernels.ir.planning.unseen_time import NOTHING_UNSEEN, UnseenTime
+from vkernels.ir.unseen_time import NOTHING_UNSEEN, UnseenTime
 from vkernels.targets import Target
 from vkernels.targets.slices import planned_limits
 

@@ -27,8 +27,8 @@ from vkernels.ir.plan import Plan
 from vkernels.ir.plan_json import frozen
 from vkernels.ir.planning.choose_plan import Chosen
 from vkernels.ir.planning.resources import OutOfResources, Resource, Shortage
-from vkernels.ir.planning.unseen_time import UnseenTime
 from vkernels.ir.tensor_formats import NO_FORMATS, TensorFormats, has_few_bits
+from vkernels.ir.unseen_time import UnseenTime
 from vkernels.runtime.bound_executable import bind_cpu
 
 from .cells import AUTHOR, CHOSEN, PLAIN, PlanSummary, describe_plan, units_under

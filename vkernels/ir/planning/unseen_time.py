@@ -6,8 +6,7 @@ often foretell more than there is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from ..cost_model.model_time import model_time
 from ..cost_model.plan_batch import ModeledTimes, PlanBatch
 from ..limits import Limits
 from ..plan import Plan
+from ..unseen_time import UnseenTime
 from .one_plan import batch_of
 from .space import PlanSearchSpace
 
@@ -24,24 +24,6 @@ UNSEEN = ("memory", "latency")
 """Parts of a modelled time that no binary shows."""
 SHARED = "shared memory"
 """Neither does it show which addresses meet in a bank; those of operands of dots never do."""
-
-
-@dataclass(frozen=True)
-class UnseenTime:
-    """`least`: seconds of a call at least. `by_residency`: of each launch, with one program on a multiprocessor, with
-    two, and so on. `launches`: of starting them, beside which nothing is done."""
-
-    least: float = 0.0
-    by_residency: tuple[tuple[float, ...], ...] = ()
-    launches: float = 0.0
-
-    def seconds(self, resident: Sequence[int]) -> float:
-        """Of a call, given how many programs of each launch a multiprocessor holds."""
-        launches = zip(self.by_residency, resident, strict=False)
-        return max(self.least, sum(each[min(max(1, number), len(each)) - 1] for each, number in launches))
-
-
-NOTHING_UNSEEN = UnseenTime()
 
 
 def unseen_time(space: PlanSearchSpace, plan: Plan, least: float = 0.0) -> UnseenTime:
