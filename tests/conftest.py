@@ -19,6 +19,7 @@ import vkernels  # gives the default session its provider of tuned plans
 from vkernels.compiler.default_session import default_session, use_session
 from vkernels.compiler.session import CompilerSession
 from vkernels.ir.disk_cache import DiskCache
+from vkernels.runtime.coordinator import shared_board
 from vkernels.targets.cpu_rates import family_cpu_rates, store_cpu_rates
 from vkernels.targets.host_cpu import usable_cores
 
@@ -90,6 +91,7 @@ KINDS = {
 def pytest_configure(config: pytest.Config) -> None:
     """Give the whole session, all its processes included, one cache of its own and no data of this user's."""
     vkernels.set_threads(usable_cores())  # not torch's one
+    use_own_board(config)
     if hasattr(config, "workerinput"):  # of pytest-xdist, which inherits the environment
         return
     folder = tempfile.mkdtemp(prefix="vkernels-tests-")
@@ -97,6 +99,13 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # torch's threads would wait for cores that other workers hold
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
     store_cpu_rates(family_cpu_rates())  # so that no process of the tests measures
+
+
+def use_own_board(config: pytest.Config) -> None:
+    """Let priorities of the tests meet no other process of this user: their board is in a folder of its own."""
+    folder = tempfile.mkdtemp(prefix="vkernels-board-")
+    shared_board.FOLDERS = (folder,)
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

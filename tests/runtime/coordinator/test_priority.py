@@ -4,6 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 
@@ -13,9 +14,12 @@ import torch
 import vkernels as vk
 from tests.library.reference import fresh_seed
 from vkernels import library
+from vkernels.runtime.coordinator import shared_board
 from vkernels.runtime.pool import is_native
 
 LEVELS = ["low", "normal", "high"]
+(OWN,) = shared_board.FOLDERS
+"""The folder of the board of all tests, which no other process of this user is on."""
 
 
 def test_it_holds_within_the_with_and_for_this_thread_alone():
@@ -117,10 +121,11 @@ def test_errors_of_kernels_come_out(level):
     assert vk.get_priority() == "normal"
 
 
-def run(code):
-    """A new process that runs it and ends."""
+def run(code, folder=None):
+    """A new process that runs it and ends. Its board is in this folder, by default in that of the tests."""
+    board = f"from vkernels.runtime.coordinator import shared_board; shared_board.FOLDERS = ({(folder or OWN)!r},)\n"
     return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", board + textwrap.dedent(code)], capture_output=True, text=True, timeout=120, check=False
     )
 
 
@@ -178,12 +183,19 @@ print("well")
     assert (found.stdout, found.returncode) == ("well\n", 0), found.stderr
 
 
+@pytest.fixture
+def open_folder():
+    """A folder that every user may write."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o777)
+        yield folder
+
+
 @pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="another user needs root")
-def test_it_needs_no_privileges(tmp_path):
+def test_it_needs_no_privileges(open_folder):
     """As a user who may not leave the idle class, nor raise a thread's priority."""
-    tmp_path.chmod(0o777)
     found = run(
-        f"os_home = {str(tmp_path)!r}\nimport os\nos.environ['XDG_CACHE_HOME'] = os_home\n"
+        f"os_home = {open_folder!r}\nimport os\nos.environ['XDG_CACHE_HOME'] = os_home\n"
         + COMMON
         + """
 check()
@@ -194,7 +206,8 @@ for level in ("low", "high", "low", "normal"):
         check()
 assert os.sched_getscheduler(0) == before
 print("well")
-"""
+""",
+        open_folder,
     )
     assert found.stdout == "well\n", found.stderr
 
