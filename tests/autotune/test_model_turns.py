@@ -93,11 +93,11 @@ def test_calls_use_the_default_plan_again_after_the_tuned_one_was_taken_back(spa
         history = History(database, TASK, slice_limits(SLICE), slice_target(SLICE), SLICE, "program")
         history.add(tuned.best.candidate, tuned.best.measured, 3, final=True)
         key = database.entries()[0].key
-        assert database.best(key, TASK.shape).plan == tuned.best.candidate.plan
+        assert database.best(key, TASK.shape).shown == tuned.best.candidate.plan
         end = EndToEnd(1.0, 1.1, 0.9, 0.88, 0.92, 6, (0,))
         after = with_end_to_end(found, {SLICE: end}, database)
-        assert database.best(key, TASK.shape).plan == tuned.default.candidate.plan
-        withdrawn = [each for each in database.entries() if each.plan == tuned.best.candidate.plan]
+        assert database.best(key, TASK.shape).shown == tuned.default.candidate.plan
+        withdrawn = [each for each in database.entries() if each.shown == tuned.best.candidate.plan]
         assert [each.final for each in withdrawn] == [False]
         assert [each.seconds for each in withdrawn] == [0.5]
     assert after.results[0][SLICE].best == tuned.default
@@ -115,5 +115,5 @@ def test_a_database_of_some_parts_has_their_tuned_plans(space: PlanSpace, tmp_pa
     assert databases.of(frozenset([0])) == path
     with Database.open(path, read_only=True) as database:
         (entry,) = database.entries()
-        assert database.best(entry.key, TASK.shape).plan == tuned.best.candidate.plan
+        assert database.best(entry.key, TASK.shape).shown == tuned.best.candidate.plan
         assert entry.final

@@ -94,7 +94,7 @@ def test_gpu_plans_are_ranked_by_the_bounds_of_their_binaries(on_gpu: PlanSpace,
     assert (result.origin, result.ranked_by) == (MODELLED, STATIC_BOUND)
     assert [success.seconds for success in result.successes] == [1.0 / n for n in range(1, 6)]
     assert result.best == result.successes[-1]
-    assert {frozen(entry.plan): entry.seconds for entry in entries} == bounds
+    assert {frozen(entry.shown): entry.seconds for entry in entries} == bounds
     assert {entry.origin for entry in entries} == {MODELLED}
 
 

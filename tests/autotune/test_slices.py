@@ -208,7 +208,7 @@ def test_a_search_is_told_what_others_measured_on_as_many_cores():
 def test_the_database_knows_what_each_plan_takes_on_the_other_slices(tmp_path: Path):
     with Database.open(f"sqlite:///{tmp_path / 'tuned.db'}") as database:
         found, _ = _tune(lambda slice, each: 1e-3 * (1 + len(str(each.plan)) % 7), [ONE, TINY], database=database)
-        kept = {slice: [entry.plan for entry in database.entries(EntryFilter(kernel=TASK.name))
+        kept = {slice: [entry.shown for entry in database.entries(EntryFilter(kernel=TASK.name))
                         if entry.provenance.slice == slice] for slice in (ONE, TINY)}  # fmt: skip
     for number, name in enumerate((ONE, TINY)):
         for row, outcomes in zip(found.crossed.rows, found.crossed.outcomes, strict=True):
@@ -236,7 +236,7 @@ def test_where_another_slices_plan_is_surely_faster_it_becomes_the_best_there(
                 (each for each in database.entries(EntryFilter(kernel=TASK.name)) if each.provenance.slice == name),
                 key=lambda entry: (-entry.standing, entry.rank),
             )
-            assert best.plan == plans[fast].plan
+            assert best.shown == plans[fast].plan
             assert best.final
     for name in (ONE, TINY):
         result = found.results[name]

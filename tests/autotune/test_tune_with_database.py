@@ -35,7 +35,7 @@ def test_what_a_run_settled_on_with_luck_gives_way_when_it_is_timed_again(space:
         assert result.best == result.default
         best = database.best(next(iter(database.entries())).key)
     assert best is not None
-    assert best.plan == result.best.candidate.plan
+    assert best.shown == result.best.candidate.plan
 
 
 def test_what_was_tried_is_not_tried_again_and_the_search_goes_on_where_it_was(space: PlanSpace, tmp_path: Path):
@@ -55,7 +55,7 @@ def test_the_final_entry_is_the_best_of_its_key(space: PlanSpace, tmp_path: Path
     with Database.open(str(tmp_path / "tuning.db")) as database:
         result = tuned(FakeBench(landscape(space, 7)), database=database)
         (final,) = [entry for entry in database.entries() if entry.final]
-        assert final.plan == result.best.candidate.plan
+        assert final.shown == result.best.candidate.plan
         assert final.seconds == result.best.seconds
         assert database.best(final.key) == final
         failures = [entry for entry in database.entries() if entry.failure]

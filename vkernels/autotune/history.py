@@ -5,17 +5,33 @@ from __future__ import annotations
 import time
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import numpy as np
 
 from vkernels.inspect.task import Task, kernel_of, strides_of
+from vkernels.ir.canonical_names import CanonicalNames, names_of
+from vkernels.ir.dialect import KernelOp
 from vkernels.ir.limits import Limits
+from vkernels.ir.plan import Plan
 from vkernels.targets import Target
 
 from .arguments import built
-from .database.entry import COLD, MEASURED, MODELLED, Entry, Key, Provenance, key_of, provenance_of
+from .database.entry import (
+    COLD,
+    HASHES,
+    MEASURED,
+    MODELLED,
+    Entry,
+    Hash,
+    Key,
+    Provenance,
+    kernel_hash,
+    key_of,
+    provenance_of,
+)
 from .measure import Candidate, Failed, FailureReason, Measurement, Outcome
 from .plan_space import PlanSpace
 from .searches.search import FailedPoint
@@ -58,6 +74,7 @@ class History:
     caches: str = COLD
     run: str = field(default_factory=lambda: uuid4().hex)
     _keys: dict[tuple[tuple[str, object], ...], Key] = field(default_factory=dict)
+    _kernels: dict[tuple[tuple[str, object], ...], KernelOp] = field(default_factory=dict)
     _earlier: dict[Hashable, Provenance] = field(default_factory=dict)
 
     def before(self, space: PlanSpace) -> list[TaskHistory]:
@@ -83,12 +100,13 @@ class History:
         from .database.database import EntryFilter
 
         here = self._provenance().environment
-        for version in space.versions:
-            wanted = EntryFilter(key=self._key(version.constants), shape=self.task.shape)
+        for version, hashed in product(space.versions, reversed(HASHES)):  # those of earlier versions first
+            wanted = EntryFilter(key=self._key(version.constants, hashed=hashed), shape=self.task.shape)
             for entry in self.database.entries(wanted):
-                point = space.point(entry.plan, version.constants)
-                if point is not None and entry.provenance.environment == here:
-                    yield point, Candidate(entry.plan, dict(version.constants)), entry
+                plan = self._names(version.constants).to_author(entry.plan)
+                point = None if plan is None else space.point(plan, version.constants)
+                if plan is not None and point is not None and entry.provenance.environment == here:
+                    yield point, Candidate(plan, dict(version.constants)), entry
 
     def neighbours(self, space: PlanSpace) -> list[Point]:
         """Points that were fast within other limits, on other devices and for other shapes, best first."""
@@ -97,27 +115,40 @@ class History:
         from .database.database import EntryFilter
 
         groups: dict[tuple[str, str, str], dict[Point, PointOutcome]] = {}
+        keys = [self._key(space.versions[0].constants, hashed=hashed) for hashed in HASHES]
         names = dict.fromkeys([self.task.stored_name, self.task.name])  # earlier versions stored the path as spelt
         for entry in [entry for name in names for entry in self.database.entries(EntryFilter(kernel=name))]:
-            point = space.point(entry.plan, _open_constants(entry, space))
-            own = entry.key == self._key(space.versions[0].constants)
+            point = self._point(space, entry.plan, _open_constants(entry, space))
+            own = entry.key in keys
             if point is None or (own and dict(entry.shape) == dict(self.task.shape)):
                 continue
             group = groups.setdefault((entry.key.digest, repr(sorted(entry.shape.items())), entry.caches), {})
             group[point] = FailedPoint(str(entry.failure)) if entry.seconds is None else float(entry.seconds)
         return best_of_neighbours(space.space, list(groups.values()), NEIGHBOUR_SEEDS)
 
+    def _point(self, space: PlanSpace, plan: Plan, constants: Mapping[str, Any] | None) -> Point | None:
+        """The point of a canonical plan. `constants`: values of the tunable ones, which may be a stranger's."""
+        variants = [variant.constants for variant in space.versions if variant.constants == constants]
+        own = self._names((variants or [space.versions[0].constants])[0]).to_author(plan)
+        return None if own is None else space.point(own, constants)
+
     def device_wide(self, space: PlanSpace, whole: Limits) -> Candidate | None:
         """The best known plan of the whole device, if the slice is a part of it."""
         if self.database is None or whole == self.limits:
             return None
         first = space.versions[0].constants
-        key = self._key(first, whole)
-        best = self.database.versions(key, self.task.shape) if len(space.versions) > 1 else ()
-        found = best[0] if best else self.database.best(key, self.task.shape)
+        best = [self._best(space, self._key(first, whole, hashed)) for hashed in HASHES]
+        found = max(filter(None, best), key=lambda each: each.standing, default=None)
         if found is None or found.origin != MEASURED or dict(found.shape) != dict(self.task.shape):
             return None
-        return Candidate(found.plan, _open_constants(found, space) or dict(first))
+        constants = _open_constants(found, space) or dict(first)
+        plan = self._names(constants).to_author(found.plan)
+        return None if plan is None else Candidate(plan, constants)
+
+    def _best(self, space: PlanSpace, key: Key) -> Entry | None:
+        assert self.database is not None
+        best = self.database.versions(key, self.task.shape) if len(space.versions) > 1 else ()
+        return best[0] if best else self.database.best(key, self.task.shape)
 
     def add(
         self, candidate: Candidate, outcome: Outcome, trial: int, seconds: float = 0.0, origin: str = MEASURED,
@@ -147,9 +178,11 @@ class History:
             self.database.withdraw(self._entry(candidate, self._provenance(), nothing).identity)
 
     def _entry(self, candidate: Candidate, provenance: Provenance, result: Mapping[str, Any]) -> Entry:
+        names = self._names(candidate.constants)
+        plan = names.to_canonical(candidate.plan)
         return Entry(
             self._key(candidate.constants), self.task.stored_name, dict(self.task.shape),
-            replace(self.limits, core=None), candidate.plan, provenance, caches=self.caches,
+            replace(self.limits, core=None), plan, provenance, caches=self.caches, names=names.shown(plan),
             **self._constants(candidate.constants), **result,
         )  # fmt: skip
 
@@ -163,14 +196,28 @@ class History:
         every = {**tunable, **self.task.constants, **constants}
         return {"constants": {name: every[name] for name in tunable}, "first_hash": self._key(tunable).kernel_hash}
 
-    def _key(self, constants: Mapping[str, object], limits: Limits | None = None) -> Key:
-        known = tuple(sorted(constants.items())) if limits is None else (("limits", limits),)
+    def _key(
+        self, constants: Mapping[str, object], limits: Limits | None = None, hashed: Hash = kernel_hash
+    ) -> Key:  # fmt: skip
+        known = (*sorted(constants.items()), ("limits", limits), ("hashed", hashed))
         if known not in self._keys:
-            task = replace(self.task, constants={**self.task.constants, **constants})  # type: ignore[dict-item]
+            task = self.task
             self._keys[known] = key_of(
-                built(task), task.shape, task.dtypes, self.limits if limits is None else limits, strides_of(task)
-            )
+                self._built(constants), task.shape, task.dtypes, self.limits if limits is None else limits,
+                strides_of(task), hashed,
+            )  # fmt: skip
         return self._keys[known]
+
+    def _names(self, constants: Mapping[str, object]) -> CanonicalNames:
+        """The names in plans of the kernel with these constants."""
+        return names_of(self._built(constants))
+
+    def _built(self, constants: Mapping[str, object]) -> KernelOp:
+        known = tuple(sorted(constants.items()))
+        if known not in self._kernels:
+            task = replace(self.task, constants={**self.task.constants, **constants})  # type: ignore[dict-item]
+            self._kernels[known] = built(task)
+        return self._kernels[known]
 
 
 def best_of_neighbours(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 
@@ -90,8 +90,16 @@ def groups_of(entries: Iterable[Entry]) -> tuple[EntryGroup, ...]:
     found: dict[tuple[object, ...], list[Entry]] = {}
     for entry in entries:
         found.setdefault((entry.asked, tuple(sorted(entry.shape.items()))), []).append(entry)
-    groups = [EntryGroup(tuple(some)) for some in found.values()]
+    groups = [EntryGroup(_with_latest_names(some)) for some in found.values()]
     return tuple(sorted(groups, key=lambda g: (g.kernel, sorted(g.shape.items()), g.key.dtypes, g.places, g.latest)))
+
+
+def _with_latest_names(entries: Sequence[Entry]) -> tuple[Entry, ...]:
+    """Entries of one kernel, whose author may have renamed variables, with the names of the latest one."""
+    names: dict[str, str] = {}
+    for entry in sorted(entries, key=lambda each: each.provenance.when):
+        names |= entry.names
+    return tuple(replace(entry, names=names) for entry in entries)
 
 
 NONE = "—"
@@ -100,7 +108,8 @@ NONE = "—"
 def choices_of(entry: Entry) -> dict[str, str]:
     """The decisions of an entry's plan and its constants by name: `tile i`, `home e`, `packs`, …"""
     shown = [name for name in PLAN_TYPES if entry.limits.warp > 1 or not DECISION_OF[name].gpu_only]
-    values = {name: getattr(entry.plan, name) for name in shown}
+    plan = entry.shown
+    values = {name: getattr(plan, name) for name in shown}
     found: dict[str, str] = {}
     for name, some in values.items():
         if isinstance(some, Mapping):

@@ -18,12 +18,13 @@ from .measure.measures import candidate_from_json, candidate_to_json, outcome_fr
 from .plan_space import PlanSpace
 from .space import Point
 
-FORMAT, VERSION = "vkernels study", 1
+FORMAT, VERSION = "vkernels study", 2
 
 
 @dataclass(frozen=True)
 class StudyRow:
-    """`judged`: the value that is minimised, as an outcome; `measured`: what was measured. `final`: it was selected."""
+    """`candidate`: its plan has canonical names. `judged`: the value that is minimised, as an outcome; `measured`: what
+    was measured. `final`: it was selected."""
 
     candidate: Candidate
     judged: Outcome
@@ -124,10 +125,11 @@ class StudyHistory(History):
         """Trials of the database, and of the study."""
         found: dict[Point, TaskHistory] = {each.point: each for each in super().before(space)}
         for row in [] if self.study is None else self.study.rows:
-            point = space.point(row.candidate.plan, row.candidate.constants or None)
+            point = self._point(space, row.candidate.plan, row.candidate.constants or None)
             if point is not None:
-                self.measured[row.candidate.key] = row.measured
-                found[point] = TaskHistory(point, row.candidate, row.judged, row.final)
+                candidate = Candidate(space.plan(point), row.candidate.constants)
+                self.measured[candidate.key] = row.measured
+                found[point] = TaskHistory(point, candidate, row.judged, row.final)
         return list(found.values())
 
     def add(
@@ -138,4 +140,5 @@ class StudyHistory(History):
         super().add(candidate, outcome, trial, seconds, origin, final, default)
         if self.study is not None:
             measured = outcome if isinstance(outcome, Failed) else self.measured.get(candidate.key, outcome)
-            self.study.add(StudyRow(candidate, outcome, measured, final))
+            canonical = Candidate(self._names(candidate.constants).to_canonical(candidate.plan), candidate.constants)
+            self.study.add(StudyRow(canonical, outcome, measured, final))

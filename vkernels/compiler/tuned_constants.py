@@ -11,7 +11,7 @@ from vkernels.ir.errors import Error
 
 from .plans import Plans
 from .protocols import Constant, KernelLike, Signature
-from .tuned_plans import TunedPlans, TunedVariant
+from .tuned_plans import TunedPlan, TunedPlans, TunedVariant
 
 _log = logging.getLogger(__name__)
 
@@ -62,10 +62,11 @@ def tuned_constants(
                 continue
             with suppress(Error):  # values that the author's own text refuses
                 of_variant = plans_with(constants)
-                if not variant.is_of(of_variant.built):
+                own = variant.plan_of(of_variant.built)
+                if own is None:
                     continue
                 key = of_variant.cache_key if of_variant.apart is None else None
-                plan = tuned_plans.fitting(kernel, of_variant.query, variant, key)
+                plan = tuned_plans.fitting(kernel, of_variant.query, TunedPlan(own, variant.entry), key)
                 if plan is not None:
                     tuned_plans.put(of_variant.cache_key, plan)
                     return constants

@@ -56,12 +56,13 @@ class TunedPlan:
 
 
 @dataclass(frozen=True)
-class TunedVariant(TunedPlan):
-    """A tuned plan, and the values that all tunable constants of the kernel had. `is_of`: whether it was tuned for this
-    IR, as written."""
+class TunedVariant:
+    """A tuned plan with the values that all tunable constants of the kernel had. `plan_of`: gives the plan for the
+    kernel's IR, as written, with these values; None if it was tuned for another text. `entry`: see `TunedPlan`."""
 
     constants: Mapping[str, Constant]
-    is_of: Callable[[KernelOp], bool]
+    plan_of: Callable[[KernelOp], Plan | None]
+    entry: Callable[[], str]
 
 
 class TunedPlanProvider(Protocol):

@@ -31,7 +31,7 @@ def plans_in(url):
     with Database.open(url) as database:
         contents = database.read()
     assert contents.damaged == ()
-    return [entry.plan for entry in contents.entries]
+    return [entry.shown for entry in contents.entries]
 
 
 def test_eight_tuners_into_one_database_lose_nothing(url, tmp_path, processes):

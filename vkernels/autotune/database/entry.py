@@ -6,7 +6,7 @@ import hashlib
 import json
 import platform
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, astuple, dataclass, field, replace
 from functools import cache, cached_property
@@ -16,6 +16,7 @@ from pathlib import Path
 from xdsl.dialects.builtin import ModuleOp
 
 from vkernels.compiler.protocols import Constant
+from vkernels.ir.canonical_names import canonical_text, shown_plan
 from vkernels.ir.dialect import KernelOp
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import MEANING, Plan
@@ -30,6 +31,8 @@ STEPS = 4
 WIDE = 16
 """Multiples of this form separate classes: their loads are wide and their chunks leave no tail."""
 
+Hash = Callable[[KernelOp], str]
+
 RATES = ("clock", "memory_bandwidth", "cache_bandwidth", "shared_bandwidth", "multiply_adds", "tensor_multiply_adds",
          "launch_seconds", "core")  # fmt: skip
 """Measured limits, which differ from day to day, are not part of a key."""
@@ -42,7 +45,8 @@ LIBRARIES = ("vkernels", "triton", "llvmlite", "torch", "numpy")
 class Key:
     """Plans with equal keys are compared with each other.
 
-    `kernel_hash`: SHA-256 of the kernel's IR as written, including constants. `shape_class`: see `shape_class`.
+    `kernel_hash`: SHA-256 of the kernel's IR as written, including constants, without the names of local variables.
+    `shape_class`: see `shape_class`.
     `dtypes`: `out=float32 x=float16`. `limits_hash`: SHA-256 of the slice's sizes, independent of the device.
     `compilers`: versions of the compilers.
     """
@@ -65,21 +69,32 @@ def key_of(
     dtypes: Mapping[str, str],
     limits: Limits,
     strides: Mapping[str, Sequence[int]] | None = None,
+    hashed: Hash | None = None,
 ) -> Key:
     """The key of a call, with this machine's compilers.
 
     `kernel`: as written. `limits`: the slice's, within the kernel's budget, as launches plan for them (`Plans.allowed`;
     `cpu_slice_limits` on a CPU). `strides`: in elements; None if the last dimension of each tensor is contiguous.
+    `hashed`: `kernel_hash` by default, or `hash_with_names`.
     """
     return Key(
-        kernel_hash(kernel), shape_class(sizes, strides), dtypes_text(dtypes), limits_hash(limits),
+        (hashed or kernel_hash)(kernel), shape_class(sizes, strides), dtypes_text(dtypes), limits_hash(limits),
         compilers(on_gpu=limits.warp > 1),
     )  # fmt: skip
 
 
 def kernel_hash(kernel: KernelOp) -> str:
-    """SHA-256 of the IR's text, without locations and names of values."""
+    """SHA-256 of the IR's text, without locations and the author's names of axes, values and scratchpads."""
+    return hashlib.sha256(canonical_text(kernel).encode()).hexdigest()
+
+
+def hash_with_names(kernel: KernelOp) -> str:
+    """`kernel_hash` as earlier versions had it: plans of their entries have the author's names."""
     return hashlib.sha256(print_module(ModuleOp([kernel.clone()])).encode()).hexdigest()
+
+
+HASHES: tuple[Hash, ...] = (kernel_hash, hash_with_names)
+"""The hashes that entries are found by, in the order in which they are tried."""
 
 
 def shape_class(sizes: Mapping[str, int], strides: Mapping[str, Sequence[int]] | None = None) -> str:
@@ -190,7 +205,8 @@ class Entry:
     without. `seconds`: of a call, with an interval from `low` to `high`; None if there is a `failure`, one of
     `FAILURES`, with details in `text`. `origin`: `measured` or `modelled`. `final`: a tuning run selected this plan,
     after measuring the best ones again side by side. `default`: this plan runs without tuning. `caches`: the settings
-    in which it was measured, one of `CACHES`.
+    in which it was measured, one of `CACHES`. `plan`: with canonical names (`ir.canonical_names`); `names`: the names
+    that the author had for them then, to show. Entries of earlier versions have the author's names in the plan.
     """
 
     key: Key
@@ -211,6 +227,12 @@ class Entry:
     default: bool = False
     first_hash: str = ""
     caches: str = COLD
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def shown(self) -> Plan:
+        """The plan with the author's names."""
+        return shown_plan(self.plan, self.names)
 
     @property
     def asked(self) -> Key:

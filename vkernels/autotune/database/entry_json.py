@@ -139,6 +139,7 @@ def entry_record() -> type[Any]:
         text=Annotated[str, Meta(max_length=MAX_FAILURE_TEXT)],
         **dict.fromkeys(("seconds", "low", "high"), Annotated[float, Meta(gt=0, le=MAX_NUMBER)] | None),
         first_hash=Annotated[str, Meta(pattern="^([0-9a-f]{64})?$", max_length=64)],
+        names=Annotated[dict[Name, Name], Meta(max_length=MAX_NAMES)],
     )  # fmt: skip
 
 

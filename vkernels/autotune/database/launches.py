@@ -7,16 +7,17 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from vkernels.compiler.default_session import default_session
 from vkernels.compiler.tuned_plans import PlanQuery, TunedPlan, TunedVariant
+from vkernels.ir.canonical_names import names_of
 from vkernels.ir.dialect import KernelOp
 from vkernels.ir.errors import Error
+from vkernels.ir.plan import Plan
 
 from .address import Address, address_of
-from .entry import Entry, Key, kernel_hash, key_of
+from .entry import HASHES, Entry, Key, key_of
 
 if TYPE_CHECKING:
     from .lookup import Column
@@ -61,8 +62,9 @@ def database_in_use() -> tuple[bool, str | None]:
 
 def plans_for(asked: PlanQuery) -> tuple[TunedPlan, ...]:
     """The plans tuned for a call, the best first. Never raises; takes at most `SECONDS`."""
-    found = _found(asked, "question")
-    return tuple(TunedPlan(each.plan, _named(each)) for each in found if each.constants.keys() <= asked.tunable)
+    found = [each for each in _found(asked, "question") if each.constants.keys() <= asked.tunable]
+    named = ((each, names_of(asked.built).to_author(each.plan)) for each in found)
+    return tuple(TunedPlan(plan, _named(each)) for each, plan in named if plan is not None)
 
 
 def versions_for(asked: PlanQuery) -> tuple[TunedVariant, ...]:
@@ -71,9 +73,7 @@ def versions_for(asked: PlanQuery) -> tuple[TunedVariant, ...]:
     `asked.built` has the first value of each constant. Takes at most `SECONDS`.
     """
     found = _found(asked, "asked")
-    return tuple(
-        TunedVariant(each.plan, _named(each), each.constants, partial(_is_of, each.key.kernel_hash)) for each in found
-    )
+    return tuple(TunedVariant(each.constants, _plan_of(each), _named(each)) for each in found)
 
 
 def _named(entry: Entry) -> Callable[[], str]:
@@ -81,8 +81,12 @@ def _named(entry: Entry) -> Callable[[], str]:
     return lambda: f"entry {entry.short} of {address_of(url)}"
 
 
-def _is_of(wanted: str, built: KernelOp) -> bool:
-    return kernel_hash(built) == wanted
+def _plan_of(entry: Entry) -> Callable[[KernelOp], Plan | None]:
+    def plan_of(built: KernelOp) -> Plan | None:
+        is_of = any(entry.key.kernel_hash == hashed(built) for hashed in HASHES)
+        return names_of(built).to_author(entry.plan) if is_of else None
+
+    return plan_of
 
 
 def _found(asked: PlanQuery, column: Column) -> tuple[Entry, ...]:
@@ -93,9 +97,9 @@ def _found(asked: PlanQuery, column: Column) -> tuple[Entry, ...]:
         address = address_of(source.url)
         if address.file is not None and not address.file.exists():
             return ()
-        if address.file is not None:
-            from . import lookup, ranking  # noqa: F401 (before the time limit starts)
+        from . import lookup, ranking  # noqa: F401 (before the time limit starts)
 
+        if address.file is not None:
             found = _within_limit(lambda: _in_file(asked, column, address))
             if found is not None:
                 return found
@@ -104,7 +108,8 @@ def _found(asked: PlanQuery, column: Column) -> tuple[Entry, ...]:
         def ask() -> tuple[Entry, ...]:
             with Database.open(source.url, read_only=True, seconds=SECONDS) as database:
                 query = database.candidates if column == "question" else database.versions
-                return query(_key(asked), asked.sizes, asked.limits)
+                found = [entry for key in _keys(asked) for entry in query(key, asked.sizes, asked.limits)]
+                return ranking.in_order(found, asked.sizes, asked.limits)
 
         return _within_limit(ask)
     except Exception as error:  # no launch fails because of the database
@@ -117,19 +122,23 @@ def _in_file(asked: PlanQuery, column: Column, address: Address) -> tuple[Entry,
     from .lookup import documents_in
     from .ranking import is_variant, ordered
 
-    key = _key(asked)
-    documents = None if address.file is None else documents_in(address.file, column, key, asked.sizes)
-    if documents is None:
-        return None
+    keys = _keys(asked)
+    documents: list[object] = []
+    for key in keys:
+        found = None if address.file is None else documents_in(address.file, column, key, asked.sizes)
+        if found is None:
+            return None
+        documents += found
 
     def is_wanted(entry: Entry) -> bool:
-        return entry.key == key if column == "question" else is_variant(entry, key)
+        return entry.key in keys if column == "question" else any(is_variant(entry, key) for key in keys)
 
     return ordered(documents, is_wanted, asked.sizes, asked.limits, str(address))
 
 
-def _key(asked: PlanQuery) -> Key:
-    return key_of(asked.built, asked.sizes, asked.dtypes, asked.limits, asked.strides)
+def _keys(asked: PlanQuery) -> list[Key]:
+    """The keys of a call: of this version, and of the earlier one."""
+    return [key_of(asked.built, asked.sizes, asked.dtypes, asked.limits, asked.strides, hashed) for hashed in HASHES]
 
 
 def _within_limit(ask: Callable[[], Found]) -> Found:

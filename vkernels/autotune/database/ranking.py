@@ -67,7 +67,13 @@ def ordered(
         _warned.add(where)
         _log.warning("%s: %d tuned plans cannot be read and are not used; the first: %s",
                      where, len(damaged), damaged[0])  # fmt: skip
-    found = [each for each in contents.entries if is_wanted(each)]
+    return in_order([each for each in contents.entries if is_wanted(each)], shape, limits)
+
+
+def in_order(
+    found: Sequence[Entry], shape: Mapping[str, int] | None, limits: Limits | None
+) -> tuple[Entry, ...]:  # fmt: skip
+    """Entries in the order in which calls of a shape, within limits, prefer them."""
     latest = {each.standing: each.caches for each in sorted(found, key=lambda each: each.provenance.when)}
     return tuple(sorted(found, key=lambda each: _order(each, shape, limits, latest[each.standing])))
 

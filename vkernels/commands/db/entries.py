@@ -43,7 +43,7 @@ def as_json(group: EntryGroup) -> dict[str, Any]:
         "places": list(group.places), "tried": len(group.entries), "failures": dict(group.failures),
         "seconds": best and best.seconds, "low": best and best.low, "high": best and best.high,
         "origin": best and best.origin, "final": best.final if best else None, "caches": best.caches if best else None,
-        "plan": plan_to_json(best.plan) if best else None, "constants": dict(best.constants) if best else None,
+        "plan": plan_to_json(best.shown) if best else None, "constants": dict(best.constants) if best else None,
         "gain": group.gain, "latest": group.latest,
     }  # fmt: skip
 
@@ -136,7 +136,7 @@ def _print(out: Console, group: EntryGroup, limit: int) -> None:
     out.print(printable(f"  {group.key.compilers}{'' if usable(group) else ' (other compiler versions)'}"))
     out.print(f"  limits {group.key.limits_hash[:12]}, shapes {printable(group.key.shape_class)}")
     for entry in group.timed[:limit]:
-        fields = {**plan_to_json(entry.plan), "constants": dict(entry.constants)}
+        fields = {**plan_to_json(entry.shown), "constants": dict(entry.constants)}
         words = f"to {format_seconds(entry.high or 0)}, {entry.short}: {format_plan(fields)}"
         mark = ", ".join(filter(None, ["final comparison" if entry.final else "", _judged(entry)]))
         out.print(printable(f"  {format_seconds(entry.seconds or 0):>10}  {words}{f'  ← {mark}' if mark else ''}"))

@@ -35,7 +35,7 @@ def plot_slice(plots: Plots, id: str, part: ReportedSlice) -> tuple[str, ...]:
 def _trials(part: ReportedSlice) -> Sequence[Trial]:
     return [
         Trial(
-            number, entry.plan, entry.constants, {name: _value(text) for name, text in choices_of(entry).items()},
+            number, entry.shown, entry.constants, {name: _value(text) for name, text in choices_of(entry).items()},
             entry.seconds, value=entry.rank,
         )
         for number, entry in enumerate(part.group.timed)
