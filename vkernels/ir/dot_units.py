@@ -108,6 +108,11 @@ class OnUnit:
     factor: int = 0
 
     @property
+    def joins(self) -> bool:
+        """Whether it takes words that are joined in registers: by lane, and of the elements as they are."""
+        return not (self.unit.is_matrix or self.unit.is_block or self.flipped)
+
+    @property
     def instruction(self) -> str:
         return self.unit.instructions[self.kind]
 

@@ -12,7 +12,7 @@ from vkernels.ir.errors import ArgumentError
 from vkernels.language.kernel import Kernel
 
 from .activations import activated
-from .arrays import Array, check_apart, check_shape, constant_like, empty_like, zeros
+from .arrays import Array, check_apart, check_shape, constant_like, empty_like, is_narrow_on_cpu, zeros
 from .declared import Activation, AtLeastOne, NotNegative, Result, checked, replayed
 from .reductions import reduce_middle
 from .samples import Constants, SampleInputs, Sizes, ceil_div, entry
@@ -104,12 +104,17 @@ def turn_weights(weight: Float[vk.Tensor, "G C O R S"], out: Float[vk.Tensor, "G
 
 
 @vk.kernel
-def channels_last(grad: Float[vk.Tensor, "B C Y X"], out: Float[vk.Tensor, "B Y X C"]):
+def channels_last(
+    image: Float[vk.Tensor, "B C H W"],
+    out: Float[vk.Tensor, "B Y X C"],
+    above: vk.Constant = 0,
+    left: vk.Constant = 0,
+):
     b = vk.tile("B")
     y = vk.tile("Y")
     x = vk.tile("X")
     c = vk.tile("C")
-    out[b, y, x, c] = grad[b, c, y, x]
+    out[b, y, x, c] = image[b, c, y - above, x - left]
 
 
 @vk.kernel
@@ -146,6 +151,7 @@ def conv2d(
     check_shape("conv2d", "out", out, shape)
     check_apart("conv2d", out, image=image, weight=weight)
     bias = constant_like(image, 0.0, shape[1:2]) if bias is None else bias
+    image, steps = _for_dot_units(image, steps)
     convolve(
         _in_groups(image, groups), _arranged(arrange_weights, _weights_in_groups(weight, groups)),
         bias.reshape((groups, shape[1] // groups)), _in_groups(out, groups), *steps, activation,
@@ -190,9 +196,11 @@ def _weight_gradient(grad: Array, image: Array, weight: Array, steps: Steps, gro
     of_weight = empty_like(weight, tuple(weight.shape))
     images, bytes_ = grad.shape[0], math.prod(weight.shape) * max(4, weight.dtype.itemsize)
     parts = max(1, min(images, PARTIAL_BYTES // max(1, bytes_)))
-    last = empty_like(grad, (images, *grad.shape[2:], grad.shape[1]))  # outputs, along which lanes run, are adjacent
-    channels_last(grad, last)
-    cut = _in_groups(last.swapaxes(2, 3).swapaxes(1, 2), groups)
+    if is_narrow_on_cpu(image):  # lanes run along the image's channels, and words along the columns of the gradient
+        image, steps = _for_dot_units(image, steps)
+    else:  # outputs, along which lanes run, are adjacent
+        grad = _channels_last(grad)
+    cut = _in_groups(grad, groups)
     shape = (parts, groups, weight.shape[0] // groups, *weight.shape[1:])
     each = -(-images // parts)
     if parts == 1:
@@ -216,10 +224,8 @@ def _image_gradient(grad: Array, image: Array, weight: Array, steps: Steps, grou
     turned = _arranged(turn_weights, _weights_in_groups(weight, groups))
     out = empty_like(image, tuple(image.shape))
     bias = constant_like(image, 0.0, (groups, image.shape[1] // groups))
-    convolve(
-        _in_groups(spread, groups), turned, bias, _in_groups(out, groups),
-        1, 1, reach[0] - above, reach[1] - left, apart_y, apart_x,
-    )  # fmt: skip
+    spread, steps = _for_dot_units(spread, (1, 1, reach[0] - above, reach[1] - left, apart_y, apart_x))
+    convolve(_in_groups(spread, groups), turned, bias, _in_groups(out, groups), *steps)
     return out
 
 
@@ -247,6 +253,25 @@ def _in_groups(image: Array, groups: int) -> Array:
     """B × C × H × W as B × groups × C / groups × H × W; a view, whatever the strides."""
     shape = image.shape
     return image.reshape((shape[0], groups, shape[1] // groups, *shape[2:]))
+
+
+def _for_dot_units(image: Array, steps: Steps) -> tuple[Array, Steps]:
+    """An image of 16 bits in a CPU's memory within zeros for its padding, channels last, and the steps that are left:
+    dot units take neighbouring elements at once, and tiles that are all inside need no guards. Others as they are."""
+    if not is_narrow_on_cpu(image):
+        return image, steps
+    down, across, above, left, apart_y, apart_x = steps
+    rows, columns = max(0, above), max(0, left)
+    return _channels_last(image, rows, columns), (down, across, above - rows, left - columns, apart_y, apart_x)
+
+
+def _channels_last(image: Array, above: int = 0, left: int = 0) -> Array:
+    """A copy in which the channels of a position are adjacent, with so many rows and columns of zeros on either side,
+    as a view in the usual order."""
+    batch, channels, height, width = image.shape
+    out = empty_like(image, (batch, height + 2 * above, width + 2 * left, channels))
+    channels_last(image, out, above, left)
+    return out.swapaxes(2, 3).swapaxes(1, 2)
 
 
 def _arranged(kernel: Kernel, weight: Array) -> Array:

@@ -157,7 +157,8 @@ def test_the_planner_takes_blocks_of_even_sides(element: str, units: tuple[str, 
     for present in (units, units[1:]):
         limits = replace(limits, dot_units=present)
         plan = choose_plan(kernel, sizes, limits).plan
-        found = find_word_dots(plan_kernel(phases_of(kernel), plan, Facts(sizes, distinct=True)), present)
+        facts = Facts(sizes, strides={"a": (512, 1), "b": (512, 1)}, distinct=True)
+        found = find_word_dots(plan_kernel(phases_of(kernel), plan, facts), present)
         assert [dot.on.unit.name for dot in found.values()] == [present[0]]
         chosen[present] = model_plan(read_space(kernel, sizes, limits), plan).seconds
     assert chosen[units] < 0.8 * chosen[units[1:]]
@@ -223,9 +224,10 @@ def convolution(side, lanes, o, y, x):
     return model_plan(space_of(convolve, sizes, {"above": 1, "left": 1}), plan).seconds
 
 
-def test_elements_that_may_be_beyond_the_tensor_are_selected_one_by_one():
-    """That is what such a plan loses most by, beside reading images more often."""
-    assert convolution(56, "o", o=32, y=1, x=8) > 2 * convolution(56, "x", o=16, y=1, x=16)
+def test_elements_that_may_be_beyond_the_tensor_are_selected_one_by_one_at_its_ends():
+    """Tiles that are all inside have a version of their own: of 56 columns these are more than of 8."""
+    at_ends, inside = (convolution(side, "o", o=32, y=1, x=8) / side**2 for side in (8, 56))
+    assert at_ends > 1.03 * inside
 
 
 def test_what_is_masked_anyway_costs_no_more_at_the_end_of_rows():

@@ -52,11 +52,18 @@ def homes_under(kernel: KernelOp, plan: Plan, sizes: Mapping[str, int]) -> dict[
     return {label_of(value): home for value, home in schedule.homes.items()}
 
 
-def units_under(kernel: KernelOp, plan: Plan, sizes: Mapping[str, int], limits: Limits) -> tuple[str, ...]:
+def units_under(
+    kernel: KernelOp,
+    plan: Plan,
+    sizes: Mapping[str, int],
+    limits: Limits,
+    strides: Mapping[str, Sequence[int]],
+) -> tuple[str, ...]:
     """Return the names of the dot units that a CPU's plan uses. Raises `PlanError` if the plan is impossible."""
     if not limits.dot_units:
         return ()
-    planned = plan_kernel(phases_of(kernel), plan, Facts(dict(sizes), distinct=True))
+    facts = Facts(dict(sizes), strides={name: tuple(known) for name, known in strides.items()}, distinct=True)
+    planned = plan_kernel(phases_of(kernel), plan, facts)
     return tuple(sorted({dot.on.unit.name for dot in find_word_dots(planned, limits.dot_units).values()}))
 
 
@@ -98,16 +105,17 @@ def describe_plan(
     chosen: Chosen | None = None,
     tried: tuple[str, ...] = (),
     why_bottom: str | None = None,
+    strides: Mapping[str, Sequence[int]] = {},
 ) -> PlanSummary:
     """Summarise a plan for the kernel of a module, as written. `chosen`: the planner's choice, if it is this plan;
-    `why_bottom`: why that is of the bottom rung, if it is."""
+    `why_bottom`: why that is of the bottom rung, if it is. `strides`: of tensors that are not row-major."""
     kernel = kernel_in(module)
     summary = PlanSummary(origin, plan_to_json(plan), tried=tried)
     try:
         needs = annotate_needs(kernel)
         least = roofline(kernel, sizes, limits, needs).seconds
         homes = _homes(kernel, needs, plan, sizes)
-        space = read_space(kernel, sizes, limits, needs)
+        space = read_space(kernel, sizes, limits, needs, strides)
         if chosen is not None:
             rung, times = chosen.rung, chosen.times
         else:
@@ -118,7 +126,7 @@ def describe_plan(
     return replace(
         summary, homes=homes, rung=rung, modelled_seconds=float(times.seconds), bottleneck=times.bottleneck,
         roofline_seconds=float(least), slow=slow,
-        units=units_under(kernel, plan, sizes, limits),
+        units=units_under(kernel, plan, sizes, limits, space.strides),
     )  # fmt: skip
 
 

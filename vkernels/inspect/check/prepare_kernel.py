@@ -155,7 +155,9 @@ class KernelPreparer:
         why_bottom: str | None = None,
     ) -> Prepared:
         number = self._lowered(plan, limits)
-        summary = describe_plan(self.module, plan, origin, self.sizes, limits, chosen, tried, why_bottom)
+        summary = describe_plan(
+            self.module, plan, origin, self.sizes, limits, chosen, tried, why_bottom, self.arguments.strides
+        )
         return Prepared(number, replace(summary, deterministic=self._compilation.request.is_deterministic))
 
     def _lowered(self, plan: Plan, limits: Limits) -> int:
@@ -169,6 +171,9 @@ class KernelPreparer:
             raise number
         return number
 
+    def _units(self, plan: Plan, limits: Limits) -> tuple[str, ...]:
+        return units_under(self.ir_kernel, plan, self.sizes, limits, self.arguments.strides)
+
     def _lower(self, plan: Plan, limits: Limits) -> int | Error:
         compilation = self._compilation.on(target_with(limits))
         try:
@@ -176,7 +181,7 @@ class KernelPreparer:
                 lowered = _on_gpu(compilation.lower(plan), plan, self.sizes)
             else:
                 if limits.processor:
-                    _read_back(compilation.assembly(plan), units_under(self.ir_kernel, plan, self.sizes, limits))
+                    _read_back(compilation.assembly(plan), self._units(plan, limits))
                 compiled = compilation.code(plan)
                 assert isinstance(compiled, CompiledCpu), "compiled for a CPU"
                 call = bind_cpu(self.kernel, self.arguments, compiled, plan, "")

@@ -22,6 +22,7 @@ from vkernels.ir.analysis.needs import NeedsDevice, NeedsUse
 from vkernels.ir.budget import within
 from vkernels.ir.cost_model.plan_batch import ModeledTimes
 from vkernels.ir.errors import Error, PlanError, UnsupportedError
+from vkernels.ir.facts import Facts
 from vkernels.ir.limits import Limits
 from vkernels.ir.pin import with_pin
 from vkernels.ir.plan import Plan
@@ -161,7 +162,9 @@ def _with_needs(found: ExplainFindings, asked: Question, module: ModuleOp, plan:
     if on_cpu:  # the planner counts vector registers of unrolled loops
         registers = registers_by_phase(space, plan, use)
         phases = tuple(replace(phase, registers=registers[phase.name]) for phase in phases)
-        phases = on_units(phases, kernel, plan, asked.sizes, asked.limits.dot_units)
+        known = {name: tuple(strides) for name, strides in space.strides.items()}
+        facts = Facts(dict(asked.sizes), strides=known, distinct=True)
+        phases = on_units(phases, kernel, plan, facts, asked.limits.dot_units)
     chosen = choose_plan(kernel, asked.sizes, asked.limits, needs, strides)
     return replace(
         found,

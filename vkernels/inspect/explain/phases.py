@@ -75,11 +75,11 @@ def with_needs(phases: Sequence[Phase], needs: Needs, use: NeedsUse) -> tuple[Ph
 
 
 def on_units(
-    phases: Sequence[Phase], kernel: KernelOp, plan: Plan, sizes: Mapping[str, int], units: Sequence[str]
+    phases: Sequence[Phase], kernel: KernelOp, plan: Plan, facts: Facts, units: Sequence[str]
 ) -> tuple[Phase, ...]:
     """Return the phases, naming the dot unit of a CPU that makes their products under a plan."""
     kernel = split(kernel)
-    dots = find_word_dots(plan_kernel(kernel, plan, Facts(dict(sizes), distinct=True)), units)
+    dots = find_word_dots(plan_kernel(kernel, plan, facts), units)
     ops = phase_ops(kernel)
     texts = {
         phase.name: {_action(kernel, op): f"{_action(kernel, op)} on {dots[op].on.unit.name}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import f32, i32
 from xdsl.ir import Operation, SSAValue
 
-from ..dialect import DotOp, LoadOp, arith, element_of
+from ..dialect import DotOp, ReadOp, arith, element_of
 from ..dialect.words import depth_of
 
 
@@ -15,12 +15,12 @@ from ..dialect.words import depth_of
 class NarrowDot:
     """The loads of a dot's left and right operand, and their elements: `s8`, `u8`, `bf16` or `f16`."""
 
-    left: LoadOp
-    right: LoadOp
+    left: ReadOp
+    right: ReadOp
     elements: tuple[str, str]
 
     @property
-    def loads(self) -> tuple[LoadOp, LoadOp]:
+    def loads(self) -> tuple[ReadOp, ReadOp]:
         return self.left, self.right
 
 
@@ -43,14 +43,14 @@ def narrow_dots_beside(dot: DotOp) -> int:
     return sum(isinstance(op, DotOp) and op.axis == dot.axis and narrow_dot(op) is not None for op in others)
 
 
-def _narrow_load(value: SSAValue) -> tuple[LoadOp, str] | None:
+def _narrow_load(value: SSAValue) -> tuple[ReadOp, str] | None:
     """The load of an operand, and its elements."""
     extension = value.owner
     if not isinstance(extension, arith.ExtFOp | arith.ExtSIOp | arith.ExtUIOp) or not value.has_one_use():
         return None
     narrow, wide = extension.operands[0], element_of(extension.results[0])
     load, element = narrow.owner, element_of(narrow)
-    if not isinstance(load, LoadOp) or not narrow.has_one_use() or depth_of(element) is None or wide not in (i32, f32):
+    if not isinstance(load, ReadOp) or not narrow.has_one_use() or depth_of(element) is None or wide not in (i32, f32):
         return None
     if isinstance(extension, arith.ExtFOp):
         return load, str(element)

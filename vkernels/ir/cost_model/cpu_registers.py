@@ -9,7 +9,7 @@ import numpy as np
 from ..analysis.dot_order import MOST_ADDRESSES, MOST_IN_TURN
 from ..analysis.words import narrow_dot
 from ..limits import Limits
-from .cpu_words import NO_WORDS, Words, depth_of, on_matrices, slots_of_tile, words_of
+from .cpu_words import NO_WORDS, Words, depth_of, on_matrices, registers_of_joining, slots_of_tile, words_of
 from .loops import LiveTile, Loop
 from .plan_batch import Numbers, PlanBatch
 
@@ -101,12 +101,12 @@ def _words_by(loop: Loop, at: PlanBatch, limits: Limits) -> frozenset[str]:
 def _taken(loop: Loop, at: PlanBatch, limits: Limits) -> Numbers:
     width, words = _lanes(loop.element_bytes, limits), words_of(loop, at, limits)
     polynomials = [WITHIN * slots(step.axes, at, width) for step in loop.steps if step.operations >= EXPANDED]
-    return _slots_of(loop.live, at, limits, words) + reduce(np.maximum, polynomials, 0)
+    return _slots_of(loop.live, at, limits, words) + reduce(np.maximum, polynomials, 0) + registers_of_joining(words)
 
 
 def _slots_of(tiles: tuple[LiveTile, ...], at: PlanBatch, limits: Limits, words: Words = NO_WORDS) -> Numbers:
     return sum(
-        1 if alive.into_dot and at.choices.lanes not in alive.axes
+        words.ahead.get(alive.axes, 1) if alive.into_dot and at.choices.lanes not in alive.axes
         else slots_of_tile(alive, _taken_at_once(alive, at, _lanes(max(4, alive.element_bytes), limits)), words)
         for alive in tiles
     )  # fmt: skip

@@ -12,8 +12,8 @@ from ..limits import Limits
 from .atomics import update_cycles
 from .cpu_registers import EXPANDED, slots
 from .cpu_rows import LINE, cycles_of_hops
-from .cpu_words import Words, depth_of, operations_of
-from .loops import Loop, LoopStep, executed
+from .cpu_words import Words, depth_of, operations_of, part_extended
+from .loops import Loop, LoopAccess, LoopStep, executed
 from .plan_batch import Numbers, PlanBatch
 
 ACROSS = 3.0
@@ -90,11 +90,12 @@ def step_cycles(step: LoopStep, loop: Loop, at: PlanBatch, limits: Limits, width
     if touch.atomic:
         return StepCycles(arithmetic, hops=update_cycles(step, at, width, limits))
     if choices.lanes in step.axes and loop.has_dots and _is_narrow(step, at):
-        arithmetic = arithmetic + slots(step.axes, at, width) * WIDENED
+        arithmetic = arithmetic + slots(step.axes, at, width) * WIDENED * part_extended(step, words)
     if choices.lanes not in step.axes and _is_narrow(step, at):
-        arithmetic = arithmetic + (CLEARED if touch.is_bf16 else EXTENDED) * at.tile(step.axes)
+        each = (CLEARED if touch.is_bf16 else EXTENDED) * part_extended(step, words)
+        arithmetic = arithmetic + each * at.tile(step.axes)
     cost = _accesses(step, at, width) / depth_of(step, words)
-    hops = SPLIT * _splits(step, at, width) + _selected(step, at)
+    hops = SPLIT * _splits(step, at, width) + _selected(step, loop, at)
     hops = hops + cycles_of_hops(step, loop, at, limits) + _waited(step, at, limits)
     hops = hops + (TESTED if touch.breaks else 0.0)
     if touch.writes:
@@ -157,16 +158,27 @@ def _waited(step: LoopStep, at: PlanBatch, limits: Limits) -> Numbers:
     return np.where(table > limits.shared, TOGETHER * lines * np.maximum(0, rows - 2), 0)
 
 
-def _selected(step: LoopStep, at: PlanBatch) -> Numbers:
+def _selected(step: LoopStep, loop: Loop, at: PlanBatch) -> Numbers:
     """Cycles of elements for all lanes that may be beyond the tensor, or that belong to the programs at the end of a
-    tile axis, which are masked along all axes."""
+    tile axis, which are masked along all axes. A loop of dots has a version for tiles that are all inside."""
     touch = step.touch
     if touch is None or touch.home is not None or touch.place in at.choices.packs or at.choices.lanes in step.axes:
         return 0.0
-    if touch.guarded:
-        return SELECTED * at.tile(step.axes)
     ragged = reduce(np.logical_or, (_is_ragged(axis, at) for axis in at.choices.order if axis in touch.axes), False)
-    return 0.0 if ragged is False else ragged * _masked_part(at) * SELECTED * at.tile(step.axes)
+    part: Numbers = 0.0 if ragged is False else ragged * _masked_part(at)
+    if touch.guarded:
+        is_versioned = loop.has_dots and (loop.axes or step.ranges)
+        part = np.minimum(1, part + _at_boundary(touch, at)) if is_versioned else 1.0
+    return SELECTED * part * at.tile(step.axes)
+
+
+def _at_boundary(touch: LoopAccess, at: PlanBatch) -> Numbers:
+    """The part of the tiles that may go beyond a tensor: along each axis those at its ends, in some of the steps
+    of a range: as many as half a tile always."""
+    part: Numbers = 0.0 if touch.beyond else 1.0
+    for axis in touch.beyond:
+        part = part + 0.5 / np.maximum(1, at.trips(axis))
+    return np.minimum(1, part)
 
 
 def _is_ragged(axis: str, at: PlanBatch) -> Numbers:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import reduce
 
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation, SSAValue
 
 from ..analysis.words import NarrowDot, narrow_dot, narrow_dots_beside
-from ..dialect import DotOp, axes_of, element_of
+from ..dialect import DotOp, ReadOp, axes_of, element_of
 from ..dot_units import MATRIX_REGISTERS, OnUnit, units_for
 from ..limits import Limits
 from ..word_kinds import MATRIX_SIDE
 from .core_rates import cpu_rates
-from .loops import Axes, LiveTile, Loop, LoopStep
+from .loops import Axes, LiveTile, Loop, LoopAccess, LoopStep
 from .plan_batch import Numbers, PlanBatch
 
 MATRIX_LATENCY = 13.0
@@ -23,6 +24,11 @@ MATRIX_LATENCY = 13.0
 
 OF_INTEGERS = 2.0
 """Operations of a multiply-add of integers without a unit: instructions counted, a product and an addition."""
+
+JOINING = 3
+"""Vector registers of a loop that joins words: the pattern of its shuffles, and the rows that one takes from memory."""
+AHEAD = 0.5
+"""The part of the other operand's words, each in a register, that LLVM 22 loads before it needs them."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +38,16 @@ class Words:
     `depths`: the elements that one element of an operation's registers holds, of 32 bits. `chains`: the links that each
     contracted element adds to the chain of a dot's sums. `operations`: of a dot for each element, or the part of an
     extension's that is left. `held`: where a matrix unit holds the tiles of these axes, which then take no vector
-    registers.
+    registers. `joined`: in which plans elements that are loaded become words in registers. `ahead`: the registers of
+    words of these axes that are for all lanes.
     """
 
     depths: dict[Operation, Numbers] = field(default_factory=dict)
     chains: dict[Operation, Numbers] = field(default_factory=dict)
     operations: dict[Operation, Numbers] = field(default_factory=dict)
     held: dict[Axes, Numbers] = field(default_factory=dict)
+    joined: dict[Operation, Numbers] = field(default_factory=dict)
+    ahead: dict[Axes, Numbers] = field(default_factory=dict)
 
 
 NO_WORDS = Words()
@@ -46,28 +55,44 @@ NO_WORDS = Words()
 
 def words_of(loop: Loop, at: PlanBatch, limits: Limits) -> Words:
     """What a loop does on words under the plans: dots, their loads and extensions. A depth is 1 in plans whose chunks
-    suit no unit. As `apply_plan/words.py` decides it."""
+    suit no unit. As `apply_plan/find_words.py` decides it."""
     choices = at.choices
-    if not limits.dot_units or not choices.packs or choices.lanes is None or choices.online:
+    if not limits.dot_units or choices.lanes is None or choices.online:
         return NO_WORDS
     found = Words()
-    packed = {step.origin for step in loop.steps if step.touch is not None and step.touch.place in choices.packs}
     for step in loop.steps:
         narrow = narrow_dot(step.origin) if step.is_dot else None
-        if narrow is not None and isinstance(step.origin, DotOp) and packed.issuperset(narrow.loads):
-            _add(found, step.origin, narrow, at, limits)
+        if narrow is not None and isinstance(step.origin, DotOp):
+            _add(found, step.origin, narrow, _touches(narrow, loop), at, limits)
     return found
 
 
-def _add(found: Words, dot: DotOp, narrow: NarrowDot, at: PlanBatch, limits: Limits) -> None:
+def _touches(narrow: NarrowDot, loop: Loop) -> dict[ReadOp, LoopAccess]:
+    """The accesses of a dot's loads; of those in the loop."""
+    return {
+        load: step.touch
+        for step in loop.steps
+        for load in narrow.loads
+        if step.origin is load and step.touch is not None
+    }
+
+
+def _add(
+    found: Words, dot: DotOp, narrow: NarrowDot, touches: dict[ReadOp, LoopAccess], at: PlanBatch, limits: Limits
+) -> None:
     """Add what the plans do of a dot on words."""
     axis, lanes = dot.axis.data, at.choices.lanes
     along = [lanes in axes_of(load.result) for load in narrow.loads]
-    if sum(along) != 1 or lanes == axis:
+    if sum(along) != 1 or lanes == axis or len(touches) < 2:
         return
     number = along.index(True)
     first, second = narrow.loads[number], narrow.loads[1 - number]
+    runs = {first: lanes, second: axis}
+    joined = [load for load, touch in touches.items() if touch.place not in at.choices.packs]
+    if any(touches[load].home is not None or touches[load].run != runs[load] for load in joined):
+        return
     ways = units_for(limits.dot_units, narrow.elements[number], narrow.elements[1 - number])
+    ways = [on for on in ways if on.joins or not joined]
     if not ways:
         return
     plain: Numbers = 1.0  # elements in 32 bits
@@ -82,8 +107,16 @@ def _add(found: Words, dot: DotOp, narrow: NarrowDot, at: PlanBatch, limits: Lim
     vectors = cpu_rates(limits).vectors
     for load, side in ((first, 1.0), (second, blocks * pairs**2)):
         extension = next(iter(load.result.uses)).operation
-        found.depths.update({load: plain * side, extension: plain * side})
+        found.depths[extension] = plain * side
         found.operations[extension] = np.where(plain > 1, 0.0, 1.0)
+        if load not in joined or load is second:
+            found.depths[load] = plain * side
+        else:  # rows are loaded as they are, and a word of n elements takes n - 1 shuffles
+            found.operations[extension] = np.where(plain > 1, (plain - 1) / plain, 1.0)
+    if second in joined:
+        ahead = AHEAD * at.tile(axes_of(second.result)) / plain
+        found.ahead[axes_of(second.result)] = np.where(plain > 1, np.maximum(1, ahead), 1)
+    found.joined.update(dict.fromkeys(joined, plain > 1))
     found.depths[dot] = plain * blocks * pairs
     found.chains[dot] = np.where(on_matrix, MATRIX_LATENCY / blocks, 1 / pairs) / plain
     on_unit = np.where(on_matrix, vectors / blocks, 1 / pairs) / plain
@@ -108,6 +141,17 @@ def _suits(dot: DotOp, on: OnUnit, second: SSAValue, at: PlanBatch) -> Numbers:
 def depth_of(step: LoopStep, words: Words) -> Numbers:
     """Elements that one element of a step's registers holds."""
     return 1.0 if step.origin is None else words.depths.get(step.origin, 1.0)
+
+
+def registers_of_joining(words: Words) -> Numbers:
+    """Vector registers that loops take which join words: see `JOINING`."""
+    return JOINING * reduce(np.logical_or, words.joined.values(), False)
+
+
+def part_extended(step: LoopStep, words: Words) -> Numbers:
+    """The part of what a step loads that is extended, element by element: 0 where it becomes words."""
+    joined = None if step.origin is None else words.joined.get(step.origin)
+    return 1.0 if joined is None else np.where(joined, 0.0, 1.0)
 
 
 def chain_of(step: LoopStep, words: Words) -> Numbers:

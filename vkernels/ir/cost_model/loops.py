@@ -23,19 +23,20 @@ class LoopAccess:
     """A load or a store. `place`: the tensor's or scratchpad's name, or the label of a home.
 
     `axes`: those that decide which elements, ranges too. `run`: the axis along which elements are contiguous in
-    memory, None where that is none of the axes or they are found by an index tile. `found`: the axes of index tiles.
-    `home`: None for a tensor, else where the memory is. `alignment`: bytes that each row's address is a multiple of, as
-    far as strides tell. `guarded`: it may go beyond the tensor, where it is masked. `atomic`: it combines with what is
-    there. `breaks`: places along the axis of an index tile where elements are not contiguous: a chunk tests for them.
-    `apart`: the axis along which elements lie apart at few known distances, and the vectors that a register is loaded
-    from. `index`: of a tensor, each dimension's as a sum, None where it is none. `spread`: where no two elements are
-    side by side, an axis along which they are near, and the elements from one of its positions to the next. `ahead`:
-    whether a loop can load it for later iterations. `is_laid_out`: the memory is a home, in which elements along a
-    CPU's lanes are contiguous, whatever the axis. `is_float`: whether its elements are floating-point numbers.
-    `is_bf16`: bf16 ones. `near`:
-    of a tensor, the axis along which the next row is nearest, and bytes from one row to the next, 0 where each begins
-    at the end of the one before; None where that is not known. `contracted`: the axis that dots contract of what is
-    loaded, where they alone take it. `tensor`: the lengths of a tensor of which elements are found, by number or name.
+    memory, None where that is none of the axes or they are found by an index tile. `found`: the axes of index
+    tiles. `home`: None for a tensor, else where the memory is. `alignment`: bytes that each row's address is a
+    multiple of, as far as strides tell. `guarded`: it may go beyond the tensor, where it is masked, along the axes
+    `beyond`. `atomic`: it combines with what is there. `breaks`: places along the axis of an index tile where
+    elements are not contiguous: a chunk tests for them. `apart`: the axis along which elements lie apart at few
+    known distances, and the vectors that a register is loaded from. `index`: of a tensor, each dimension's as a
+    sum, None where it is none. `spread`: where no two elements are side by side, an axis along which they are near,
+    and the elements from one of its positions to the next. `ahead`: whether a loop can load it for later
+    iterations. `is_laid_out`: the memory is a home, in which elements along a CPU's lanes are contiguous, whatever
+    the axis. `is_float`: whether its elements are floating-point numbers. `is_bf16`: bf16 ones. `near`: of a
+    tensor, the axis along which the next row is nearest, and bytes from one row to the next, 0 where each begins at
+    the end of the one before; None where that is not known. `contracted`: the axis that dots contract of what is
+    loaded, where they alone take it. `tensor`: the lengths of a tensor of which elements are found, by number or
+    name.
     """
 
     place: str
@@ -59,6 +60,7 @@ class LoopAccess:
     near: tuple[str, int] | None = None
     contracted: str | None = None
     tensor: tuple[str | int, ...] = ()
+    beyond: Axes = ()
 
     @property
     def scattered(self) -> bool:

@@ -301,6 +301,7 @@ class _Reader:
             near=near_along(op, fast, strides) if run is not None and home is None else None,
             contracted=contracted_axis(op) if home is None else None,
             tensor=op.base.type.shape if found and isinstance(op.base.type, TensorArgumentType) else (),
+            beyond=tuple(axis for number in op.guarded_dimensions for axis, _ in op.index.data[number].terms),
         )
 
     def _memory(self, base: SSAValue) -> tuple[str, Home | None]:

@@ -6,7 +6,7 @@ from xdsl.dialects.math import Math
 from xdsl.dialects.scf import Scf
 from xdsl.ir import Dialect
 
-from .access import AccessOp, GatherOp, LoadOp, ScatterOp, StoreOp
+from .access import AccessOp, GatherOp, LoadOp, ReadOp, ScatterOp, StoreOp
 from .access_parts import Index
 from .arith import ARITH
 from .attributes import AxesAttr, IndexAttr, axes_of, element_of, sizes_of, tile_type
@@ -52,10 +52,10 @@ __all__ = [
     "REDUCTIONS", "VK", "AccessOp", "AssertOp", "AxesAttr", "BarrierOp", "BelowOp", "BoundaryOp", "BroadcastOp",
     "BufferOp", "BufferType", "DecodeOp", "DotOp", "GatherOp", "Index", "IndexAttr", "InterleaveOp", "KernelOp",
     "LaunchOp", "LoadOp", "MappedOp", "MaxOp", "MaxUIOp", "MemoryType", "MinOp", "MinUIOp", "PhaseOp", "PositionOp",
-    "PrefetchOp", "PrintOp", "ProductOp", "RangeOp", "ReductionOp", "ReloadOp", "RepeatOp", "ScaleOp", "ScaledDotOp",
-    "ScanOp", "ScatterOp", "ScratchOp", "ScratchType", "SizeOp", "SpillOp", "SpilledType", "StoreOp", "SumOp",
-    "TensorArgumentType", "TileOp", "WholeOp", "WordDotOp", "WordsOp", "YieldOp", "axes_of", "axes_of_box", "context",
-    "element_of", "sizes_of", "tile_type",
+    "PrefetchOp", "PrintOp", "ProductOp", "RangeOp", "ReadOp", "ReductionOp", "ReloadOp", "RepeatOp", "ScaleOp",
+    "ScaledDotOp", "ScanOp", "ScatterOp", "ScratchOp", "ScratchType", "SizeOp", "SpillOp", "SpilledType", "StoreOp",
+    "SumOp", "TensorArgumentType", "TileOp", "WholeOp", "WordDotOp", "WordsOp", "YieldOp", "axes_of", "axes_of_box",
+    "context", "element_of", "sizes_of", "tile_type",
 ]  # fmt: skip
 
 VK = Dialect(

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from functools import partial
-from typing import overload
 
 from xdsl.dialects.builtin import AnyFloat, f32, i1
 from xdsl.ir import Attribute, SSAValue
 
 from ...dialect import (
     AccessOp,
-    DotOp,
-    LoadOp,
     PrefetchOp,
+    ReadOp,
     ReloadOp,
     ScatterOp,
     SpillOp,
     StoreOp,
-    WordDotOp,
     element_of,
 )
 from ..common import is_half, is_quarter, unsupported
@@ -26,9 +23,11 @@ from .addresses import Address, AddressedAccess
 from .apart import load_apart, store_apart
 from .elementwise import extend, extremum, truncate
 from .emit import LlvmEmitter, vector
+from .late_registers import LateNames, is_for_dots
 from .matrix import is_for_units
 from .state import AddressedMemory, LlvmState
 from .tiles import RegisterTile, element_bytes, memory_element
+from .words import takes_words
 
 
 def lower_spill(state: LlvmState, operation: SpillOp) -> None:
@@ -143,11 +142,11 @@ def _combine_half(emit: LlvmEmitter, pointer: str, value: str, kind: str, elemen
 
 def lower_load(state: LlvmState, operation: AccessOp) -> None:
     access = AddressedAccess(state, operation)
-    if isinstance(operation, LoadOp) and is_for_units(operation):
+    if isinstance(operation, ReadOp) and (is_for_units(operation) or takes_words(operation, access)):
         state.for_units[operation.result] = access
         return
     element = memory_element(element_of(operation.tile), operation)
-    if _is_for_dots(state, operation):
+    if is_for_dots(state, operation):
         steps = {axis: access.known_step(axis) for axis, _ in access.layout.row_axes}
         late = LateNames([partial(load, access, place, element) for place in access.places()], steps)
         state.values[operation.results[0]] = RegisterTile(access.layout, element, late)
@@ -171,44 +170,6 @@ def lower_prefetch(state: LlvmState, operation: PrefetchOp) -> None:
                 f'"llvm.intr.prefetch"({place.pointer}) '
                 "<{cache = 1 : i32, hint = 3 : i32, rw = 0 : i32}> : (!llvm.ptr) -> ()"
             )
-
-
-def _is_for_dots(state: LlvmState, operation: AccessOp) -> bool:
-    """Whether only dots that follow directly take what a load loads.
-
-    Its registers are loaded where they are first used: all at once, they would take room from the sums.
-    """
-    waiting = {use.operation for use in operation.results[0].uses}
-    if state.lanes.axis is None or not all(isinstance(user, DotOp | WordDotOp) for user in waiting):
-        return False
-    after = operation.next_op
-    while waiting and after is not None and not after.regions and not isinstance(after, StoreOp | ScatterOp | SpillOp):
-        waiting.discard(after)
-        after = after.next_op
-    return not waiting
-
-
-class LateNames(Sequence[str]):
-    """Names of registers, each made when it is first asked for. `steps`: of a load, the elements from one position of
-    each axis but the lanes' to the next, 0 where that is not known."""
-
-    def __init__(self, make: Sequence[Callable[[], str]], steps: Mapping[str, int]):
-        self._make, self.steps = make, steps
-        self._made: dict[int, str] = {}
-
-    def __len__(self) -> int:
-        return len(self._make)
-
-    @overload
-    def __getitem__(self, number: int) -> str: ...
-    @overload
-    def __getitem__(self, number: slice) -> Sequence[str]: ...
-    def __getitem__(self, number: int | slice) -> str | Sequence[str]:
-        if isinstance(number, slice):
-            return [self[each] for each in range(*number.indices(len(self)))]
-        if number not in self._made:
-            self._made[number] = self._make[number]()
-        return self._made[number]
 
 
 def load(access: AddressedAccess, place: Address, element: str) -> str:

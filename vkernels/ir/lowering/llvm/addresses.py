@@ -89,11 +89,15 @@ class AddressedAccess:
             return "", 1
         axis, size = self.layout.row_axes[-1]
         step = self.known_step(axis)
-        varies = axis in self.bounds or (self.mask is not None and self.mask.varies_along(axis))
-        varies = varies or any(d.varies_along(axis) and (d.is_guarded or d.tile is not None) for d in self.dimensions)
-        if varies or step < 1:
+        if self.masks_along(axis) or step < 1:
             return axis, 1
         return axis, min(size, 1 + (NOTHING_BYTES // element_bytes(self.memory.element) - 1) // step)
+
+    def masks_along(self, axis: str) -> bool:
+        """Whether some of a row's elements along an axis may be active and others not, or lie anywhere."""
+        if axis in self.bounds or (self.mask is not None and self.mask.varies_along(axis)):
+            return True
+        return any(d.varies_along(axis) and (d.is_guarded or d.tile is not None) for d in self.dimensions)
 
     def known_step(self, axis: str) -> int:
         """Elements that one position along an axis moves; 0 where it is not known while compiling."""
@@ -255,6 +259,15 @@ class AddressedAccess:
             index = self._add(index, _wide(emit, scattered, positions, piece, width), width)
         limit = self._spread_number(size, width)
         return [emit.pure(f"arith.cmpi ult, {index}, {limit} : {vector('i64', width)}")]
+
+
+def load_word(access: AddressedAccess, place: Address, word: str) -> str:
+    """The elements from a place on, as a word of this type; 0 where they are inactive."""
+    emit, pointer = access.emit, place.pointer
+    if place.mask is not None:
+        pointer = emit.pure(f"arith.select {place.mask}, {pointer}, {emit.nothing()} : !llvm.ptr")
+    align = element_bytes(access.memory.element)
+    return emit.operation(f"llvm.load {pointer} {{alignment = {align} : i64}} : !llvm.ptr -> {word}")
 
 
 def _wide(emit: LlvmEmitter, tile: RegisterTile, positions: Mapping[str, int], piece: int = 0, width: int = 1) -> str:

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAt
 from xdsl.dialects.scf import ForOp
 from xdsl.ir import SSAValue
 
-from ...dialect import BroadcastOp, LaunchOp, LoadOp, WordDotOp, axes_of, sizes_of
+from ...dialect import BroadcastOp, LaunchOp, LoadOp, ReadOp, WordDotOp, axes_of, sizes_of
 from ...dot_units import MATRIX_REGISTERS, MatrixBlocks
 from ...word_kinds import KINDS, MATRIX_SIDE
 from ..common import terminator_of, unsupported
@@ -248,7 +248,7 @@ def is_zero(value: SSAValue) -> bool:
     return isinstance(owner.value, IntegerAttr | FloatAttr) and not owner.value.value.data
 
 
-def is_for_units(operation: LoadOp) -> bool:
+def is_for_units(operation: ReadOp) -> bool:
     """Whether dots on a matrix or block unit load all that a load gives by themselves, without masks."""
     users = [use.operation for use in operation.result.uses]
     plain = operation.mask is None and not operation.bounds and not operation.guarded_dimensions

@@ -10,9 +10,9 @@ from ...analysis.dot_order import MOST_ADDRESSES
 from ...dialect import DotOp, ReductionOp, ScanOp
 from ...dialect.combining import kind_of
 from ..common import unsupported
-from .accesses import LateNames
 from .elementwise import extremum
 from .emit import LlvmEmitter, vector
+from .late_registers import LateNames
 from .state import LlvmState
 from .tiles import RegisterLayout, RegisterTile
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import partial
 
 from xdsl.dialects.builtin import i32
 
-from ...dialect import WordDotOp, WordsOp, element_of
+from ...dialect import ReadOp, WordDotOp, WordsOp, element_of
 from ...dialect.words import depth_of
 from ...word_kinds import KINDS
+from .addresses import AddressedAccess, load_word
 from .blocks import is_block, lower_block_dot
 from .emit import LlvmEmitter, vector
+from .late_registers import LateNames, is_for_dots
 from .matrix import is_matrix, lower_matrix_dot
 from .state import LlvmState
+from .tiles import Register, RegisterTile
 
 UNIT = "vk_unit"
 """The beginning of a unit function's name; see `unit_name`."""
@@ -45,27 +50,60 @@ def _sum_element(kind: str) -> str:
     return KINDS[kind].sum
 
 
+def takes_words(operation: ReadOp, access: AddressedAccess) -> bool:
+    """Whether a load's elements are loaded as words: each is for all lanes, its elements lie side by side and are all
+    active or none."""
+    users = [use.operation for use in operation.result.uses]
+    if len(users) != 1 or not isinstance(users[0], WordsOp) or access.layout.has_lanes:
+        return False
+    axis = users[0].axis.data
+    return access.known_step(axis) == 1 and not access.masks_along(axis)
+
+
 def lower_words(state: LlvmState, operation: WordsOp) -> None:
-    """`vk.words`: elements of neighbouring registers by shifts, elements of one register without instructions."""
-    tile, axis = state.tile(operation.tile), operation.axis.data
-    result = state.layout(operation.result.type)
-    word = element_of(operation.result)
-    depth = depth_of(element_of(operation.tile), word)
+    """`vk.words`: words as they are in memory, else elements of neighbouring registers by shuffles or shifts, elements
+    of one register without instructions."""
+    access, result = state.for_units.get(operation.tile), state.layout(operation.result.type)
+    depth = depth_of(element_of(operation.tile), element_of(operation.result))
     assert depth is not None, "verified"
-    names = []
-    for register in result.registers():
-        if axis == state.lanes.axis:
-            first, last = register.start * depth, (register.start + register.width) * depth
-            inside = [n for n, (start, _) in enumerate(tile.layout.pieces) if first <= start < last]
-            parts = [(tile.at(register.positions, n), tile.layout.pieces[n][1]) for n in inside]
-            names.append(_as_words(state.emit, parts, tile.element, str(word), register.width))
-        else:
-            rows = [{**register.positions, axis: register.positions[axis] * depth + n} for n in range(depth)]
-            elements = [tile.at(row, register.piece) for row in rows]
-            halves = [elements] if word == i32 else [elements[: depth // 2], elements[depth // 2 :]]
-            words = [_shifted(state.emit, half, tile.element, register.width) for half in halves]
-            names.append(words[0] if len(words) == 1 else _joined(state.emit, words, register.width))
-    state.define(operation.result, names)
+    make: list[Callable[[], str]]
+    if access is not None:
+        make = _loaded(state, access, operation, depth)
+    else:
+        make = [partial(_register, state, operation, depth, register) for register in result.registers()]
+    element = str(element_of(operation.result))
+    if is_for_dots(state, operation):
+        state.values[operation.result] = RegisterTile(result, element, LateNames(make, {}))
+    else:
+        state.define(operation.result, [each() for each in make])
+
+
+def _loaded(state: LlvmState, access: AddressedAccess, operation: WordsOp, depth: int) -> list[Callable[[], str]]:
+    """What loads each word of a tile without lanes."""
+    places = list(access.places())
+    axis, word = operation.axis.data, str(element_of(operation.result))
+    at = {
+        tuple(register.positions.items()): place
+        for register, place in zip(access.layout.registers(), places, strict=True)
+    }
+    firsts = ({**r.positions, axis: depth * r.positions[axis]} for r in state.layout(operation.result.type).registers())
+    return [partial(load_word, access, at[tuple(first.items())], word) for first in firsts]
+
+
+def _register(state: LlvmState, operation: WordsOp, depth: int, register: Register) -> str:
+    """One register of words, of registers of elements."""
+    emit, tile, axis, word = state.emit, state.tile(operation.tile), operation.axis.data, element_of(operation.result)
+    if axis == state.lanes.axis:
+        first, last = register.start * depth, (register.start + register.width) * depth
+        inside = [n for n, (start, _) in enumerate(tile.layout.pieces) if first <= start < last]
+        parts = [(tile.at(register.positions, n), tile.layout.pieces[n][1]) for n in inside]
+        return _as_words(emit, parts, tile.element, str(word), register.width)
+    rows = [{**register.positions, axis: register.positions[axis] * depth + n} for n in range(depth)]
+    elements = [tile.at(row, register.piece) for row in rows]
+    halves = [elements] if word == i32 else [elements[: depth // 2], elements[depth // 2 :]]
+    join = _interleaved if register.width > 1 else _shifted
+    words = [join(emit, half, tile.element, register.width) for half in halves]
+    return words[0] if len(words) == 1 else _joined(emit, words, register.width)
 
 
 def _as_words(emit: LlvmEmitter, parts: list[tuple[str, int]], element: str, word: str, words: int) -> str:
@@ -87,6 +125,19 @@ def _joined(emit: LlvmEmitter, halves: list[str], width: int) -> str:
     lanes = [lane for pair in zip(range(width), range(width, 2 * width), strict=True) for lane in pair]
     both = emit.shuffle(halves[0], halves[1], lanes, "i32", width)
     return emit.pure(f"llvm.bitcast {both} : {vector('i32', 2 * width)} to {vector('i64', width)}")
+
+
+def _interleaved(emit: LlvmEmitter, elements: list[str], element: str, width: int) -> str:
+    """Words whose elements are in the same lane of several registers, by shuffles of these."""
+    depth, joined = len(elements), width
+    while len(elements) > 1:
+        lanes = [lane for pair in zip(range(joined), range(joined, 2 * joined), strict=True) for lane in pair]
+        half = len(elements) // 2  # elements that are `half` apart meet last
+        elements = [
+            emit.shuffle(a, b, lanes, element, joined) for a, b in zip(elements[:half], elements[half:], strict=True)
+        ]
+        joined *= 2
+    return emit.pure(f"llvm.bitcast {elements[0]} : {vector(element, depth * width)} to {vector('i32', width)}")
 
 
 def _shifted(emit: LlvmEmitter, elements: list[str], element: str, width: int) -> str:

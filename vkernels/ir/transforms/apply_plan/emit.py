@@ -17,6 +17,7 @@ from ...dialect import (
     PositionOp,
     RangeOp,
     ReductionOp,
+    WordsOp,
     YieldOp,
     arith,
     axes_of,
@@ -27,7 +28,7 @@ from .access import active_mask, emit_access, excess_mask, from_start, has_one_e
 from .frames import LoopFrame, below, both, broadcast, broadcast_mask, masked, select
 from .mapping_state import MappingState
 from .packs import is_packed_extended, load_panel
-from .words import dot_step, first_sum
+from .words import dot_step, first_sum, joined_along
 
 _DIVISIONS = (
     arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp,
@@ -68,6 +69,9 @@ def _emit_plain(state: MappingState, frame: LoopFrame, op: Operation) -> None:
     operands = [value_in(state, frame, operand) for operand in op.operands]
     if isinstance(op, arith.ExtFOp | arith.ExtSIOp | arith.ExtUIOp) and is_packed_extended(state, op.operands[0]):
         frame.values[op.results[0]] = operands[0]
+        return
+    if (axis := joined_along(state, op)) is not None:
+        frame.values[op.results[0]] = frame.add(WordsOp(operands[0], axis))
         return
     if isinstance(op, _DIVISIONS):
         operands[1] = masked(frame, excess_mask(state, frame, operands[1].type), operands[1], 1)

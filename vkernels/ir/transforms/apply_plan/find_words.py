@@ -1,4 +1,8 @@
-"""Find the dots that run on a CPU's dot unit, whose packed operands are words.
+"""Find the dots that run on a CPU's dot unit, whose operands are words.
+
+Packed operands are words in memory. Others are joined where they are loaded, if their tensors' strides let that be
+cheap: of the operand along the lanes, rows of neighbouring elements are interleaved; of the other one, elements along
+the contracted axis lie side by side, as a word. Matrix and block units, and those that take the other sign, need packs.
 
 A unit that reads one operand with the other sign gets it with 128 added to each element, modulo 256. What that adds to
 the sum, 128 times the sum of the other operand, is found while that operand is packed, and corrected first: exact in
@@ -14,10 +18,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
 
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from ...analysis.words import narrow_dot, narrow_dots_beside
-from ...dialect import DotOp, LoadOp, axes_of
+from ...dialect import DotOp, ReadOp, axes_of
 from ...dot_units import MATRIX_REGISTERS, MatrixBlocks, OnUnit, units_for
 from .planned_kernel import PlannedKernel
 
@@ -42,12 +47,13 @@ class WordOperand:
 @dataclass(frozen=True)
 class WordDot:
     """A dot on a unit. `first`: the operand along the lanes; `second`: each of its words is for all lanes. `elements`:
-    of the second one."""
+    of the second one. `joined`: the loads whose elements become words where they are loaded; the others are packed."""
 
     on: OnUnit
-    first: LoadOp
-    second: LoadOp
+    first: ReadOp
+    second: ReadOp
     elements: str
+    joined: tuple[ReadOp, ...] = ()
 
     @property
     def operands(self) -> dict[SSAValue, WordOperand]:
@@ -63,8 +69,8 @@ class WordDot:
 
 
 def find_word_dots(planned: PlannedKernel, units: Iterable[str]) -> dict[Operation, WordDot]:
-    """The dots that run on one of the units: those of two packed operands of a type that a unit takes, one of which
-    is along the lanes, in chunks of whole words."""
+    """The dots that run on one of the units: those of two operands of a type that a unit takes, one of which is along
+    the lanes, in chunks of whole words, each packed or joined to words where it is loaded."""
     found = (word_dot(planned, op, units) for op in planned.kernel.walk() if isinstance(op, DotOp))
     return {dot: word for dot, word in found if word is not None}
 
@@ -75,20 +81,38 @@ def word_dot(planned: PlannedKernel, dot: DotOp, units: Iterable[str]) -> tuple[
     narrow = narrow_dot(dot)
     if narrow is None or plan.online or axis.is_tile or plan.lanes in (None, dot.axis.data) or axis.known == 0:
         return dot, None
-    packed = {planned.kernel.parameter(name) for name in plan.packs}
     along = [plan.lanes in axes_of(load.result) for load in narrow.loads]
-    if sum(along) != 1 or not packed.issuperset(load.base for load in narrow.loads):
+    if sum(along) != 1:
         return dot, None
     number = along.index(True)
     first, second = narrow.loads[number], narrow.loads[1 - number]
     of_first, of_second = narrow.elements[number], narrow.elements[1 - number]
+    packed = {planned.kernel.parameter(name) for name in plan.packs}
+    joined = tuple(load for load in (first, second) if load.base not in packed)
+    runs = {first: plan.lanes, second: dot.axis.data}
+    if not all(_can_join(planned, load, runs[load]) for load in joined):
+        return dot, None
     for on in units_for(units, of_first, of_second):
-        if _suits(planned, dot, on, second):
-            return dot, WordDot(on, first, second, of_second)
+        if (not joined or on.joins) and _suits(planned, dot, on, second):
+            return dot, WordDot(on, first, second, of_second, joined)
     return dot, None
 
 
-def _suits(planned: PlannedKernel, dot: DotOp, on: OnUnit, second: LoadOp) -> bool:
+def _can_join(planned: PlannedKernel, load: ReadOp, run: str) -> bool:
+    """Whether a load's elements are joined to words where it is loaded: they lie side by side along `run`, and neither
+    they nor what they are extended to has a home."""
+    values = (load.result, next(iter(load.result.uses)).operation.results[0])
+    parameters: dict[SSAValue, StringAttr] = dict(
+        zip(planned.kernel.body.block.args, planned.kernel.parameters, strict=True)
+    )
+    if load.base not in parameters or any(planned.schedule.home_of(value) is not None for value in values):
+        return False
+    strides = planned.facts.strides.get(parameters[load.base].data, ())
+    along = [stride for index, stride in zip(load.index, strides, strict=False) if run in dict(index.terms)]
+    return along == [1] and all(dict(index.terms).get(run, 1) == 1 for index in load.index)
+
+
+def _suits(planned: PlannedKernel, dot: DotOp, on: OnUnit, second: ReadOp) -> bool:
     """Whether a unit can take a dot in the plan's sizes."""
     size, lanes = planned.axes[dot.axis.data].size, planned.plan.lanes
     assert lanes is not None, "words need lanes"

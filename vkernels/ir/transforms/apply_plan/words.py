@@ -42,3 +42,16 @@ def dot_step(
         made = WordDotOp(*word.in_order(*sides), total, dot.axis.data, word.on.kind)
     made.location = dot.location
     return frame.add(made)
+
+
+def joined_along(state: MappingState, extension: Operation) -> str | None:
+    """The axis along which a dot's operand, which is no longer extended, becomes words; None for other operations."""
+    if not state.words or not isinstance(extension, arith.ExtFOp | arith.ExtSIOp | arith.ExtUIOp):
+        return None
+    users = [use.operation for use in extension.result.uses]
+    word = state.words.get(users[0]) if len(users) == 1 else None
+    if word is None or all(load.result is not extension.operands[0] for load in word.joined):
+        return None
+    (dot,) = users
+    assert isinstance(dot, DotOp), "words are of dots"
+    return dot.axis.data
