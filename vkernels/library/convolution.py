@@ -319,6 +319,9 @@ CATALOGUE = (
             _SIDES, numbers=lambda sizes: {"each": ceil_div(sizes["B"], sizes["P"])}, layout={"grad": "B Y X G O"}
         ),
     ),
-    entry("conv2d", channels_last, {"B": 16, "C": 64, "Y": 54, "X": 54}, {"B": 4, "C": 64, "Y": 28, "X": 28}),
+    entry(
+        "conv2d", channels_last, {"B": 16, "C": 64, **dict.fromkeys("HWYX", 54)},
+        {"B": 4, "C": 64, **dict.fromkeys("HWYX", 28)},
+    ),  # fmt: skip
     entry("conv2d", channel_sums, {"B": 16, "C": 64, "S": 2916}, {"B": 4, "C": 64, "S": 784}),
 )
