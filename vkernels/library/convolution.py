@@ -320,8 +320,10 @@ CATALOGUE = (
         ),
     ),
     entry(
-        "conv2d", channels_last, {"B": 16, "C": 64, **dict.fromkeys("HWYX", 54)},
+        "conv2d",
+        channels_last,
+        {"B": 16, "C": 64, **dict.fromkeys("HWYX", 54)},
         {"B": 4, "C": 64, **dict.fromkeys("HWYX", 28)},
-    ),  # fmt: skip
+    ),
     entry("conv2d", channel_sums, {"B": 16, "C": 64, "S": 2916}, {"B": 4, "C": 64, "S": 784}),
 )
