@@ -60,11 +60,10 @@ def space_of(kernel, sizes, device) -> PlanSearchSpace:
 def test_bounds_side_by_side_divide_a_tensor_and_others_need_not():
     """`start[r]` and `start[r + 1]` divide 4096 elements among 64 rows; blocks of keys read half of all, 64 a step."""
     sizes = {"S": 65, "E": 4096, "R": 64, "C": 8}
-    assert extents_of(built(sum_segment_rows), sizes, on_gpu=True)["e"] == 64
-    assert extents_of(built(sum_segments), sizes, on_gpu=True)["step"] == 2
+    assert extents_of(built(sum_segment_rows), sizes)["e"] == 64
+    assert extents_of(built(sum_segments), sizes)["step"] == 2
     blocks = built(attention_blocks, kept=True, size=128)
-    assert extents_of(blocks, sizes_of(64), on_gpu=True)["step"] == 32
-    assert extents_of(blocks, sizes_of(64), on_gpu=False)["step"] == 2
+    assert extents_of(blocks, sizes_of(64))["step"] == 32
 
 
 @pytest.mark.parametrize("device", DEVICES)

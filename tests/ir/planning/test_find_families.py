@@ -20,7 +20,7 @@ def test_a_start_that_is_little_worse_is_climbed_from_however_much_the_first_one
     every = search._Search(space, None)
     first, second, *_ = every.starts()
     climbed = every.climb(first)
-    assert second.least <= search.CLOSE * first.least
+    assert second.least <= search.ALIKE * first.least
     assert second.least > search.WORTH_CLIMBING * climbed.least
     found = min(family.least for family in search.find_families(space))
     assert found <= every.climb(second, climbed.least).least < math.inf

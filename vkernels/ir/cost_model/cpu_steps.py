@@ -160,14 +160,15 @@ def _waited(step: LoopStep, at: PlanBatch, limits: Limits) -> Numbers:
 
 def _selected(step: LoopStep, loop: Loop, at: PlanBatch) -> Numbers:
     """Cycles of elements for all lanes that may be beyond the tensor, or that belong to the programs at the end of a
-    tile axis, which are masked along all axes. A loop of dots has a version for tiles that are all inside."""
+    tile axis, which are masked along all axes. A loop that carries sums of dots has a version for tiles that
+    are all inside (`version-loops`)."""
     touch = step.touch
     if touch is None or touch.home is not None or touch.place in at.choices.packs or at.choices.lanes in step.axes:
         return 0.0
     ragged = reduce(np.logical_or, (_is_ragged(axis, at) for axis in at.choices.order if axis in touch.axes), False)
     part: Numbers = 0.0 if ragged is False else ragged * _masked_part(at)
     if touch.guarded:
-        is_versioned = loop.has_dots and (loop.axes or step.ranges)
+        is_versioned = loop.has_dots and (loop.reduced if loop.axes else step.ranges)
         part = np.minimum(1, part + _at_boundary(touch, at)) if is_versioned else 1.0
     return SELECTED * part * at.tile(step.axes)
 

@@ -22,7 +22,7 @@ SEEN_TWICE = 2
 """The part of a tensor that a loop reads whose bounds in memory do not divide it: one of this many."""
 
 
-def extents_of(kernel: KernelOp, sizes: Mapping[str, int], on_gpu: bool) -> dict[str, int]:
+def extents_of(kernel: KernelOp, sizes: Mapping[str, int]) -> dict[str, int]:
     """Positions of axes, trips of ranges, by name."""
     facts = Facts(sizes)
     found = {WHILE: UNKNOWN_TRIPS}
@@ -34,16 +34,16 @@ def extents_of(kernel: KernelOp, sizes: Mapping[str, int], on_gpu: bool) -> dict
         if isinstance(op, RangeOp):
             start, stop = known_value(op.start, facts), known_value(op.stop, facts)
             known = None if start is None or stop is None else max(0, stop - start)
-            found[op.axis.data] = _mean_trips(op, found, sizes, on_gpu) if known is None else known
+            found[op.axis.data] = _mean_trips(op, found, sizes) if known is None else known
     return found
 
 
-def _mean_trips(loop: RangeOp, extents: Mapping[str, int], sizes: Mapping[str, int], on_gpu: bool) -> int:
+def _mean_trips(loop: RangeOp, extents: Mapping[str, int], sizes: Mapping[str, int]) -> int:
     """Mean trips of a loop whose bounds are read from memory.
 
     Bounds that lie side by side (`start[r]` and `start[r + 1]`) divide a tensor among positions: all their loops
     together go once through it. Others may be alike at all positions: half of the tensor each, as where each position
-    sees those before it. On a CPU plans were measured where all are taken to divide it.
+    sees those before it.
     """
     for op in loop.walk():
         if isinstance(op, AccessOp) and isinstance(op.base.type, TensorArgumentType):
@@ -52,7 +52,7 @@ def _mean_trips(loop: RangeOp, extents: Mapping[str, int], sizes: Mapping[str, i
                 if offset is not None and loop.axis.data in range_axes(offset):
                     beside = [extents.get(axis, 1) for axis, _ in op.index.data[dimension].terms]
                     elements = sizes.get(length, 0) if isinstance(length, str) else length
-                    at_once = max(1, math.prod(beside)) * (_sharing(loop, extents) if on_gpu else _rows(loop, extents))
+                    at_once = max(1, math.prod(beside)) * _sharing(loop, extents)
                     return max(1, -(-elements // at_once))
     return UNKNOWN_TRIPS
 

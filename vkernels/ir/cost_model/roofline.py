@@ -83,7 +83,7 @@ def roofline(kernel: KernelOp, sizes: Mapping[str, int], limits: Limits, needs: 
     needs = annotate_needs(kernel) if needs is None else needs
     needs.extents(sizes)  # each size must be given
     kernel = phases_of(kernel)
-    extents = {name: max(1, extent) for name, extent in extents_of(kernel, sizes, limits.warp > 1).items()}
+    extents = {name: max(1, extent) for name, extent in extents_of(kernel, sizes).items()}
     work = list(_work(kernel, needs, extents, sizes))
     tensors = bytes_of_tensors(kernel, [(each.loop, each.step, each.part) for each in work], extents, sizes)
     moved = sum(each.moved + _found_again(each, limits) for each in tensors)

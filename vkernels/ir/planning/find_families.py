@@ -26,8 +26,10 @@ BETTER = 0.999
 WORTH_GOING_ON = 1.2
 """A second climb goes on if its first round ends within this many times the best of the first one."""
 WORTH_CLIMBING = 2.5
-"""A second climb begins if its start takes at most this many times as long as what the first one found, or little more
-(`CLOSE`) than what that one started from: decisions may win as much again."""
+"""A second climb begins if its start takes at most this many times as long as what the first one found, or is about as
+good (`ALIKE`) as what that one started from: decisions may win as much again."""
+ALIKE = 1.5
+"""Starts that are about as good: one takes at most this many times as long as the other."""
 CLOSE = 1.25
 """Families that are little worse: they take at most this many times as long. Of those that hold as many axes, more axes
 are held of these."""
@@ -209,7 +211,7 @@ def find_families(space: PlanSearchSpace, wanted: int | None = None) -> list[Pla
     first = math.inf
     for rough in search.starts():
         start = search.look(rough.choices, rough.least) or rough
-        if best is not None and start.least > max(WORTH_CLIMBING * best.least, CLOSE * first):
+        if best is not None and start.least > max(WORTH_CLIMBING * best.least, ALIKE * first):
             continue
         first = min(first, start.least)
         found = search.climb(start, math.inf if best is None else best.least)

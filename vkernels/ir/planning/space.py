@@ -82,7 +82,7 @@ class PlanSearchSpace:
     @cached_property
     def extents(self) -> dict[str, int]:
         """Positions of axes, trips of ranges."""
-        return extents_of(self.kernel, self.sizes, self.limits.warp > 1)
+        return extents_of(self.kernel, self.sizes)
 
     @cached_property
     def regions(self) -> Regions:
