@@ -50,7 +50,7 @@ def weight(candidate: Candidate) -> int:
 def bench(monkeypatch):
     made = OpenBench(landscape(one_space(), 1))
     monkeypatch.setattr(python_interface, "Bench", lambda task, slice, options: made)
-    monkeypatch.setattr(python_interface, "read_space", lambda task, slice, bench, most: one_space())
+    monkeypatch.setattr(python_interface, "read_space", lambda task, slice, bench, most, history: one_space())
     return made
 
 
@@ -284,6 +284,27 @@ def test_a_function_is_tuned_kernel_by_kernel(monkeypatch):
     assert found.failed == {each[0]: "no" for each in asked}
     with pytest.raises(vk.ArgumentError, match="calls no kernel"):
         vk.tune(lambda: None, (), database=None)
+
+
+def test_kernels_of_a_function_share_its_budget(monkeypatch):
+    now, shares = [0.0], []
+
+    def tuned(asked_task, slices, options):
+        shares.append(options.stop.seconds)
+        now[0] += options.stop.seconds
+        raise vk.ResourceError("no")
+
+    monkeypatch.setattr(python_interface, "_tuned", tuned)
+    monkeypatch.setattr(python_interface, "monotonic", lambda: now[0])
+
+    def function(x, out):
+        for rows in range(1, len(x)):
+            KERNEL(x[:rows], out[:rows])
+
+    found = vk.tune(function, INPUTS, budget=10.0, database=None)
+    assert sum(shares) == pytest.approx(10.0)
+    assert min(shares[:-1]) >= python_interface.SHORTEST
+    assert set(found.failed.values()) == {"no", "the budget ended before its turn"}
 
 
 def test_a_kernel_in_no_file_is_refused():

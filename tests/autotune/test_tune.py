@@ -14,9 +14,10 @@ from vkernels.autotune import tune as tuning
 from vkernels.autotune.drive import Stop
 from vkernels.autotune.measure import Candidate, Failed, FailureReason, Measurement, Outcome, Setting
 from vkernels.autotune.plan_space import PlanSpace, read
+from vkernels.autotune.progress import Progress
 from vkernels.autotune.searches import SEARCHES
 from vkernels.autotune.slice_names import slice_limits
-from vkernels.autotune.tune import Progress, tune
+from vkernels.autotune.tune import tune
 from vkernels.library.tasks import library_tasks
 
 from .fake_bench import FakeBench

@@ -97,7 +97,8 @@ def _tensor(task: Task, parameter: Parameter, given: Mapping[str, Any], only_wri
                 f"{task.name}: inputs: {name} has shape {values.shape}, expected numbers of shape {shape}"
             )
     elif only_written:
-        values = np.full(shape, np.nan if "float" in dtype else -1)
+        held = "float32" if dtype in TORCH_ONLY else dtype
+        values = np.full(shape, np.array(np.nan if "float" in dtype else -1).astype(held))
     elif "float" in dtype:
         values = random.standard_normal(shape, np.float32)
     elif dtype == "bool":

@@ -133,10 +133,11 @@ def since_gain(search: Search, worthwhile: float = 0.0) -> int:
 
 @dataclass
 class TimeBudget:
-    """Divides the seconds of one run. `took`: the seconds of each measurement so far."""
+    """Divides the seconds of a run, which began at a time of the `clock`. `took`: the seconds of each measurement."""
 
     stop: Stop
     began: float
+    clock: Callable[[], float] = monotonic
     took: list[float] = field(default_factory=list)
 
     @property
@@ -149,8 +150,8 @@ class TimeBudget:
         """Time limit of the next candidate."""
         if self.stop.seconds is None:
             return MAX_TIMEOUT
-        most = max(MIN_TIMEOUT, min(MAX_TIMEOUT, self.stop.seconds / 3))
-        return max(MIN_TIMEOUT, min(most, SLOWEST_TIMES * min(self.took, default=most)))
+        most = min(MAX_TIMEOUT, self.stop.seconds / 3)
+        return min(most, max(MIN_TIMEOUT, SLOWEST_TIMES * min(self.took, default=most)))
 
     def rerank(self, finalists: int, loaded: Sequence[bool], settings: int = 1) -> float:
         """Expected seconds of comparing this many finalists, in so many settings, and of ablating a new best.
@@ -172,14 +173,19 @@ class TimeBudget:
     def share(self, parts: int) -> Callable[[float], bool]:
         """Whether so many seconds are left of the next one of equally long parts, the first of which begins now."""
         until = self.left() / max(1, parts)
-        began = monotonic()
-        return lambda seconds: monotonic() - began + seconds < until or until == float("inf")
+        began = self.clock()
+        return lambda seconds: self.clock() - began + seconds < until or until == float("inf")
 
     def left(self, reserved: float = 0.0) -> float:
         """Seconds that are left beside the reserved ones; infinite without a time limit."""
         if self.stop.seconds is None:
             return float("inf")
-        return max(0.0, self.stop.seconds - reserved - (monotonic() - self.began))
+        return max(0.0, self.stop.seconds - reserved - (self.clock() - self.began))
+
+
+def end_of(stop: Stop) -> float:
+    """When the seconds of a run that begins now end, on the monotonic clock."""
+    return float("inf") if stop.seconds is None else monotonic() + stop.seconds
 
 
 def effort_of(stop: Stop) -> Effort:

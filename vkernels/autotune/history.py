@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import numpy as np
 
+from vkernels.compiler.protocols import Constant
 from vkernels.inspect.task import Task, kernel_of, strides_of
 from vkernels.ir.canonical_names import CanonicalNames, names_of
 from vkernels.ir.dialect import KernelOp
@@ -44,6 +44,10 @@ if TYPE_CHECKING:
 BY = "vk tune"
 NEIGHBOUR_SEEDS, MAX_SEEDS = 8, 16
 """Seeds of a tuning run that come from the database, and the default of `best_of_neighbours`."""
+MAX_EARLIER = 64
+"""Plans of earlier runs that a space includes in any case."""
+SOME_OF_IT = 0.9
+"""A time-out counts for a run that would give a plan this share of its own timeout or less."""
 WORTHWHILE = 1e-3
 """A seed must improve the mean score of the neighbours by this much."""
 
@@ -77,14 +81,24 @@ class History:
     _kernels: dict[tuple[tuple[str, object], ...], KernelOp] = field(default_factory=dict)
     _earlier: dict[Hashable, Provenance] = field(default_factory=dict)
 
-    def before(self, space: PlanSpace) -> list[TaskHistory]:
+    def best_plans(self, constants: Mapping[str, Constant]) -> list[Plan]:
+        """The plans that earlier runs on this device selected, and the fastest others, at most `MAX_EARLIER`.
+
+        `constants`: the values of all tunable constants.
+        """
+        timed = [(entry, plan) for entry, plan in self._entries_of(constants) if entry.seconds is not None]
+        timed.sort(key=lambda each: (-each[0].standing, each[0].rank))
+        return [plan for _, plan in timed[:MAX_EARLIER]]
+
+    def before(self, space: PlanSpace, timeout: float = 0.0) -> list[TaskHistory]:
         """Earlier measurements on this device of points of the space, failures included, in their order.
 
-        Modelled times, and those of other settings, are left out, so that they get measured.
+        Modelled times, and those of other settings, are left out, so that they get measured; and so are plans that had
+        less time than the present `timeout` of one, in seconds.
         """
         found: dict[Point, TaskHistory] = {}
         for point, candidate, entry in self._entries_here(space):
-            outcome = _outcome(entry)
+            outcome = None if _had_less_time(entry, timeout) else _outcome(entry)
             self._earlier[candidate.key] = entry.provenance
             if outcome is not None and (isinstance(outcome, Failed) or entry.caches == self.caches):
                 found[point] = TaskHistory(point, candidate, outcome, entry.final)
@@ -95,18 +109,25 @@ class History:
         return [point for point, _, entry in self._entries_here(space) if entry.final and entry.caches != self.caches]
 
     def _entries_here(self, space: PlanSpace) -> Iterator[tuple[Point, Candidate, Entry]]:
+        for version in space.versions:
+            for entry, plan in self._entries_of(version.constants):
+                point = space.point(plan, version.constants)
+                if point is not None:
+                    yield point, Candidate(plan, dict(version.constants)), entry
+
+    def _entries_of(self, constants: Mapping[str, Constant]) -> Iterator[tuple[Entry, Plan]]:
+        """Entries of this device, and their plans with the author's names of today; those of earlier versions first."""
         if self.database is None:
             return
         from .database.database import EntryFilter
 
         here = self._provenance().environment
-        for version, hashed in product(space.versions, reversed(HASHES)):  # those of earlier versions first
-            wanted = EntryFilter(key=self._key(version.constants, hashed=hashed), shape=self.task.shape)
+        for hashed in reversed(HASHES):
+            wanted = EntryFilter(key=self._key(constants, hashed=hashed), shape=self.task.shape)
             for entry in self.database.entries(wanted):
-                plan = self._names(version.constants).to_author(entry.plan)
-                point = None if plan is None else space.point(plan, version.constants)
-                if plan is not None and point is not None and entry.provenance.environment == here:
-                    yield point, Candidate(plan, dict(version.constants)), entry
+                plan = self._names(constants).to_author(entry.plan)
+                if plan is not None and entry.provenance.environment == here:
+                    yield entry, plan
 
     def neighbours(self, space: PlanSpace) -> list[Point]:
         """Points that were fast within other limits, on other devices and for other shapes, best first."""
@@ -261,6 +282,10 @@ def _open_constants(entry: Entry, space: PlanSpace) -> dict[str, Any] | None:
     if not names or not names.keys() <= entry.constants.keys():
         return None
     return {name: entry.constants[name] for name in names}
+
+
+def _had_less_time(entry: Entry, timeout: float) -> bool:
+    return entry.failure == FailureReason.TIME_OUT and entry.provenance.seconds < SOME_OF_IT * timeout
 
 
 def _outcome(entry: Entry) -> Outcome | None:

@@ -19,14 +19,15 @@ from vkernels.ir.errors import Error, OptionError
 from vkernels.ir.system_resources import ThreadPool
 
 from .benches import DEFAULT_OPTIONS, Benches, Counted, MakeBench
+from .database.entry import PROGRAM
 from .drive import Stop
 from .measure import Bench, BenchOptions, Children
 from .models import ModelTasks
-from .plan_space import MAX_POINTS, PlanSpace, enough_points
+from .plan_space import PlanSpace, enough_points
 from .result import TuningResult
 from .slice_names import is_here, place_of, slice_limits, usable
 from .slices import Tune, at_once, read_meanwhile
-from .tune import tune
+from .tune import history_of, tune
 
 if TYPE_CHECKING:
     from .database.database import Database
@@ -169,7 +170,7 @@ def tune_model(
     with Children() as children, _database(database) as kept:
         run = _Run(
             model, tuple(slices), options, kept, partial(tune, **more), make or partial(Bench, children=children),
-            on_turn, seconds, count, clock, evaluations, enough_points(of_each) if database is None else MAX_POINTS,
+            on_turn, seconds, count, clock, evaluations, enough_points(of_each),
         )  # fmt: skip
         with ThreadPool(count) as pool:
             futures = [pool.submit(run.lane, number) for number in range(count)]
@@ -309,7 +310,9 @@ class _Run:
     def _read(self, part: int, benches: Benches) -> dict[str, PlanSpace]:
         if part in self._spaces:
             return self._spaces[part]
-        spaces = read_meanwhile(benches, {name: slice_limits(name) for name in self.slices}, self.most_points)
+        limits = {name: slice_limits(name) for name in self.slices}
+        histories = {name: history_of(benches.task, name, self.database, PROGRAM) for name in self.slices}
+        spaces = read_meanwhile(benches, limits, self.most_points, histories)
         kept = [space.sizes.after for each in [*self._spaces.values(), spaces] for space in each.values()]
         if sum(kept) <= MAX_KEPT_POINTS:
             self._spaces[part] = spaces

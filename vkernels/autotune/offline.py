@@ -34,9 +34,10 @@ from .history import History
 from .measure import Candidate, Failed, FailureReason, Measurement, Measures, Outcome, Setting
 from .measure.subject import code_of
 from .plan_space import PlanSpace, read
+from .progress import Listener, Progress
 from .result import MODELLED, STATIC_BOUND, TuningResult
 from .slice_names import slice_limits, slice_target
-from .tune import Listener, Progress, TuningRun
+from .tune import TuningRun
 
 if TYPE_CHECKING:
     from vkernels.compiler.compile_gpu import CompiledGpu

@@ -5,7 +5,7 @@ Plans that do not fit by the model of needs are left out, and so are never compi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from math import ceil, isfinite, prod
@@ -27,7 +27,7 @@ from vkernels.ir.planning.bounds import power_above
 from vkernels.ir.planning.default_plan import default_plan
 from vkernels.ir.planning.find_families import enumerate_families
 from vkernels.ir.planning.fits import why_inapplicable, why_not
-from vkernels.ir.planning.judge_plan import SLOWER
+from vkernels.ir.planning.judge_plan import SLOWER, why_refused
 from vkernels.ir.planning.one_plan import model_plan
 from vkernels.ir.planning.plan_families import PlanFamily
 from vkernels.ir.planning.plan_grid import plan_grid
@@ -170,35 +170,46 @@ def enough_points(stop: Stop) -> int:
     return min(MAX_POINTS, max(MIN_POINTS, POINTS_PER_EVALUATION * fewest))
 
 
-def read(task: Task, limits: Limits, most: int = MAX_POINTS) -> PlanSpace:
-    """The space of a task's plans within limits, which is deterministic. `most`: maximal number of plans.
+EarlierPlans = Callable[[Mapping[str, Constant]], Sequence[Plan]]
 
-    It includes the plan that runs without tuning, and the default plan. Raises the author's mistakes, and `PlanError`
-    if the kernel's needs are unknown, so that there is only one plan.
+
+def read(
+    task: Task, limits: Limits, most: int = MAX_POINTS, earlier: EarlierPlans = lambda constants: ()
+) -> PlanSpace:  # fmt: skip
+    """The space of a task's plans within limits, which is deterministic.
+
+    `most`: maximal number of plans. The space also includes the plan that runs without tuning, the default plan, and
+    the `earlier` plans of each combination of the tunable constants as far as they fit. Raises the author's mistakes,
+    and `PlanError` if the kernel's needs are unknown, so that there is only one plan.
     """
     kernel = kernel_of(task)
     allowed = within(limits, kernel.budget)
     combinations = tunable_values(kernel, task)
-    return _joined(
-        task, allowed, [_read(task, allowed, constants, len(combinations), most) for constants in combinations]
-    )
+    readings = [
+        _read(task, allowed, constants, len(combinations), most, earlier(constants)) for constants in combinations
+    ]
+    return _joined(task, allowed, readings)
 
 
 @dataclass(frozen=True)
 class _Reading:
     """The plans of one variant, with their modelled seconds.
 
-    `must`: plans to include unchanged; `liked`: the best plans of the best families. `counts`: without `after`.
+    `must`: plans to include unchanged, and so are `earlier` ones; `liked`: the best plans of the best families.
+    `counts`: without `after`.
     """
 
     version: KernelVariant
     rows: list[tuple[Plan, float]]
     must: list[tuple[Plan, float]]
+    earlier: list[tuple[Plan, float]]
     liked: list[Plan]
     counts: PlanCounts
 
 
-def _read(task: Task, limits: Limits, constants: Mapping[str, Constant], versions: int, most: int) -> _Reading:
+def _read(
+    task: Task, limits: Limits, constants: Mapping[str, Constant], versions: int, most: int, earlier: Sequence[Plan]
+) -> _Reading:  # fmt: skip
     task = replace(task, constants={**task.constants, **constants})
     kernel, op = kernel_of(task), built(task)
     if kernel.deterministic:
@@ -225,6 +236,7 @@ def _read(task: Task, limits: Limits, constants: Mapping[str, Constant], version
         KernelVariant(constants, choices, Decisions.of(choices)),
         rows,
         [(plan, _modelled(choices, plan)) for plan in must],
+        [(plan, _modelled(choices, plan)) for plan in earlier if why_refused(choices, plan) is None],
         _liked(rows),
         PlanCounts(
             sum(_plans_of(choices, move) for move in looked), sum(len(kind.seconds) for kind in kinds), 0, len(kinds),
@@ -316,10 +328,11 @@ def _joined(task: Task, limits: Limits, readings: Sequence[_Reading]) -> PlanSpa
     for reading in readings:
         values = reading.version.values
         own = [(values(plan), plan) for plan, _ in reading.must]
-        given += own
+        known = [(values(plan), plan) for plan, _ in reading.earlier]
+        given += [*known, *own]
         *first, plain = (each for each, _ in own)
         liked.append([*first, *map(values, reading.liked), plain])
-        rest = [(values(plan), seconds) for plan, seconds in reading.rows]
+        rest = [(values(plan), seconds) for plan, seconds in (*reading.earlier, *reading.rows)]
         fitting += [each for each, _ in rest]
         rows += [*((each, seconds) for (each, _), (_, seconds) in zip(own, reading.must, strict=True)), *rest]
     names = list(dict.fromkeys(name for values, _ in rows for name in values))

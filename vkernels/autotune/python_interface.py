@@ -12,24 +12,26 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from vkernels.compiler.default_session import default_session, patient
+from vkernels.compiler.default_session import default_session
 from vkernels.inspect.cases import is_executing
 from vkernels.inspect.task import Task, kernel_of
+from vkernels.ir.budget import within
 from vkernels.ir.did_you_mean import did_you_mean
 from vkernels.ir.errors import ArgumentError, Error, OptionError
+from vkernels.ir.limits import Limits
 from vkernels.ir.optional_packages import missing_package
 from vkernels.language.kernel import Kernel
-from vkernels.runtime.events import LaunchEvent, on_launch
 
 from .arguments import built
-from .asked_task import AskedTask, place_of_kernel
+from .asked_task import AskedTask
+from .called_kernels import kernels_in
 from .constraints import PlanConstraint, constrained, constraints_from
 from .database.entry import PROGRAM, kernel_hash
-from .drive import Stop, effort_of, stop_from
+from .drive import Stop, effort_of, end_of, stop_from
 from .input_file import write_inputs
 from .measure import Bench, BenchOptions, Candidate
 from .measure.fixed_plans import with_plan
-from .plan_space import MAX_POINTS, PlanSpace, enough_points, read
+from .plan_space import PlanSpace, enough_points, read
 from .result import FailedPlan, Success, TuningResult
 from .searches import DEFAULT_SEARCH, SEARCHES
 from .settings import judging_of
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
     from .database.database import Database
 
 SHORTEST = 4.0
-"""Seconds of a kernel's share of a function's budget, at least."""
+"""Seconds of a kernel's share of a function's budget, at least, while there are so many."""
 ALL = "all"
 
 
@@ -112,11 +114,11 @@ def _checked(
         args, kwargs = ((), dict(inputs)) if isinstance(inputs, Mapping) else (_as_tuple(inputs), {})
         if isinstance(kernel, Kernel):
             asked = AskedTask.of(kernel, args, kwargs)
-            options = replace(options, stop=options.stop.after(monotonic() - began))
+            options = options.after(monotonic() - began)
             found: Tuned | Tunings = _tuned(asked, _slice_names(asked.device, slices), options)
             found = found if slices is not None or isinstance(found, Tuned) else next(iter(found.values()))
         elif callable(kernel):
-            found = _tuned_function(kernel, args, kwargs, slices, options)
+            found = _tuned_function(kernel, args, kwargs, slices, options.after(monotonic() - began))
         else:
             raise ArgumentError(f"tune: expected a kernel or a function, got {kernel!r}")
     default_session().forget_tuned_plans()
@@ -136,6 +138,10 @@ class TuneOptions:
     on_trial: Callable[[Trial], object] = lambda trial: None
     study: Path | None = None
     database: Database | None = None
+
+    def after(self, seconds: float) -> TuneOptions:
+        """The options with what is left of the budget after so many seconds."""
+        return replace(self, stop=self.stop.after(seconds))
 
     @property
     def is_plain(self) -> bool:
@@ -182,27 +188,30 @@ class SliceRun:
     def alone(self, bench: BenchOptions) -> TuningResult:
         """Tune with a bench of its own, within the budget."""
         began, stop = monotonic(), self.options.stop
-        with Bench(self.asked.task, self.slice, bench) as measuring:
-            is_new = self.options.database is None and self._study is None
-            most = enough_points(stop) if is_new else MAX_POINTS  # earlier trials may be anywhere
-            space = read_space(self.asked.task, self.slice, measuring, most)
+        with Bench(self.asked.task, self.slice, replace(bench, until=end_of(stop))) as measuring:
+            limits = within(slice_limits(self.slice), kernel_of(self.asked.task).budget)
+            space = read_space(
+                self.asked.task, self.slice, measuring, enough_points(stop), self._history(limits)
+            )  # fmt: skip
             return self.tuned(stop.after(monotonic() - began), bench=measuring, space=space)
 
     def tuned(self, stop: Stop, *, bench: Any, space: PlanSpace, **_: Any) -> TuningResult:
         """Tune with a bench."""
         options, task = self.options, self.asked.task
         self._space = space = constrained(space, options.constraints)
-        history = StudyHistory(
-            options.database, task, space.limits, slice_target(self.slice), self.slice, options.caches,
-            study=self._study, measured=self._measured,
-        )  # fmt: skip
         observed = ObservedBench(
             bench, space, options.objective, options.on_trial, self._run_of, self._measured,
             0 if self._study is None else len(self._study.rows),
         )  # fmt: skip
         return tune_task(
             task, self.slice, stop, options.search, options.seed, observed, options.database, space=space,
-            caches=options.caches, history=history,
+            caches=options.caches, history=self._history(space.limits),
+        )  # fmt: skip
+
+    def _history(self, limits: Limits) -> StudyHistory:
+        return StudyHistory(
+            self.options.database, self.asked.task, limits, slice_target(self.slice), self.slice, self.options.caches,
+            study=self._study, measured=self._measured,
         )  # fmt: skip
 
     def result(self, found: TuningResult) -> Tuned:
@@ -294,12 +303,18 @@ def _tuned_function(
     if options.study is not None:
         raise OptionError("study: is for one kernel; a function may call several")
     began = monotonic()
-    parts, failed = _kernels_in(function, args, kwargs)
+    parts, failed = kernels_in(function, args, kwargs)
     results: dict[str, Tuned] = {}
     for number, (task, device, _, seconds) in enumerate(parts):
         roots = [sqrt(each[3]) for each in parts[number:]]
-        left = options.stop.after(monotonic() - began)
-        share = None if left.seconds is None else max(SHORTEST, left.seconds * sqrt(seconds) / sum(roots))
+        took, limit = monotonic() - began, options.stop.seconds
+        if limit is not None and took >= limit:
+            failed[str(task)] = "the budget ended before its turn"
+            continue
+        left = options.stop.after(took)
+        share = None
+        if left.seconds is not None:
+            share = min(left.seconds, max(SHORTEST, left.seconds * sqrt(seconds) / sum(roots)))
         names = _slice_names(device, slices)
         try:
             found = _tuned(AskedTask(task, device), names, replace(options, stop=replace(left, seconds=share)))
@@ -311,32 +326,6 @@ def _tuned_function(
         if any(result.stopped == "interrupted" for result in several.values()):
             break
     return Tunings(results, None, failed, {str(task): calls for task, _, calls, _ in parts})
-
-
-def _kernels_in(
-    function: Callable[..., object], args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> tuple[list[tuple[Task, str, int, float]], dict[str, str]]:
-    """The kernels that a function calls, the longest first: task, device, calls, seconds; and why some are left out."""
-    events: list[LaunchEvent] = []
-    with patient():
-        function(*args, **kwargs)
-        with on_launch(events.append):
-            function(*args, **kwargs)
-    if not events:
-        raise ArgumentError(f"tune: {getattr(function, '__name__', function)} calls no kernel")
-    found: dict[Task, list[LaunchEvent]] = {}
-    failed: dict[str, str] = {}
-    for event in events:
-        called = event.called
-        constants = {name: value for name, value in called.constants.items() if name not in called.left_open}
-        try:
-            place = place_of_kernel(called.file, event.kernel)
-            task = Task(place, dict(called.sizes), dict(called.dtypes), constants)
-            found.setdefault(task, []).append(event)
-        except Error as error:
-            failed[event.kernel] = str(error)
-    parts = [(task, some[0].device, len(some), sum(each.seconds for each in some)) for task, some in found.items()]
-    return sorted(parts, key=lambda part: -part[3]), failed
 
 
 # Options

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import wait
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import count
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -19,14 +20,24 @@ from vkernels.ir.system_resources import ThreadPool
 from .arguments import built
 from .benches import DEFAULT_OPTIONS, Benches, Counted, MakeBench
 from .database.entry import PROGRAM
-from .drive import Stop, TimeBudget
+from .drive import Stop, TimeBudget, end_of
 from .history import History
-from .measure import Bench, BenchOptions, BySetting, Candidate, Failed, FailureReason, Measurement, Outcome
-from .plan_space import MAX_POINTS, PlanSpace, enough_points, read
+from .measure import (
+    Bench,
+    BenchOptions,
+    BySetting,
+    Candidate,
+    Failed,
+    FailureReason,
+    Measurement,
+    Outcome,
+    OutOfTimeError,
+)
+from .plan_space import PlanSpace, enough_points, read
 from .result import MEASURED, MODELLED, Crossed, CrossSliceResult, Row, TuningResult, with_the_fastest
 from .settings import judge, judging_of
 from .slice_names import is_here, slice_limits, slice_target
-from .tune import MINUTE, tune
+from .tune import MINUTE, history_of, tune
 
 if TYPE_CHECKING:
     from .database.database import Database
@@ -87,10 +98,10 @@ def tune_slices(
     began = monotonic()
     limits = {name: slice_limits(name) for name in slices}
     here = [name for name in slices if is_here(name)]
-    with Benches(task, here, options, make) as benches:
-        most = enough_points(stop) if more.get("database") is None else MAX_POINTS
-        spaces = read_meanwhile(benches, limits, most)
-        budget = TimeBudget(stop, began)
+    with Benches(task, here, replace(options, until=end_of(stop)), make) as benches:
+        histories = {name: history_of(task, name, more.get("database"), more.get("caches", PROGRAM)) for name in slices}
+        spaces = read_meanwhile(benches, limits, enough_points(stop), histories)
+        budget = TimeBudget(stop, began, monotonic)
         crossing = CROSS_PART * stop.seconds if stop.seconds is not None and len(here) > 1 else 0.0
         each = stop.after(monotonic() - began + crossing)
         results = at_once(
@@ -115,15 +126,16 @@ def tune_slices(
 
 
 def read_meanwhile(
-    benches: Benches, limits: Mapping[str, Limits], most: int = MAX_POINTS
+    benches: Benches, limits: Mapping[str, Limits], most: int, histories: Mapping[str, History]
 ) -> dict[str, PlanSpace]:  # fmt: skip
-    """Read the space of each slice, of at most so many plans, while the workers start, which takes as long."""
+    """Read the space of each slice while the workers start, which takes as long: at most so many plans, and the best of
+    its history."""
     with ThreadPool(1) as pool:
         starting = pool.submit(benches.start)
         spaces: dict[str, PlanSpace] = {}
         for name, each in limits.items():
             with benches.reading():
-                spaces[name] = read(benches.task, each, most)
+                spaces[name] = read(benches.task, each, most, histories[name].best_plans)
         starting.result()
     return spaces
 
@@ -198,9 +210,10 @@ def _measured_on(
         def may(compared: int, more: int) -> bool:
             return not benches.interrupted and has_time((monotonic() - began) / compared * more)
 
-        found = judge(settings, compare, len(candidates), base, may, usual=usual)
-        for number, judged in zip(fitting, found, strict=True):
-            outcomes[number] = judged.outcome
+        with suppress(OutOfTimeError):
+            found = judge(settings, compare, len(candidates), base, may, usual=usual)
+            for number, judged in zip(fitting, found, strict=True):
+                outcomes[number] = judged.outcome
     return [outcome or Failed(FailureReason.REFUSED, "it was not measured") for outcome in outcomes]
 
 

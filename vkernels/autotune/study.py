@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from vkernels.compiler.protocols import Constant
 from vkernels.ir.errors import Error, FileError
+from vkernels.ir.plan import Plan
 
-from .history import History, TaskHistory
-from .measure import Candidate, Failed, Outcome
+from .history import MAX_EARLIER, History, TaskHistory
+from .measure import Candidate, Failed, Measurement, Outcome
 from .measure.measures import candidate_from_json, candidate_to_json, outcome_from_json, outcome_to_json
 from .plan_space import PlanSpace
 from .space import Point
@@ -121,9 +123,18 @@ class StudyHistory(History):
     study: Study | None = None
     measured: dict[Hashable, Outcome] = field(default_factory=dict)
 
-    def before(self, space: PlanSpace) -> list[TaskHistory]:
+    def best_plans(self, constants: Mapping[str, Constant]) -> list[Plan]:
+        """The fastest plans of the database, and of the study."""
+        rows = [] if self.study is None else self.study.rows
+        timed = [(row, row.judged) for row in rows if isinstance(row.judged, Measurement)]
+        timed.sort(key=lambda each: (not each[0].final, each[1].high))
+        own = [row.candidate for row, _ in timed if dict(row.candidate.constants) == dict(constants)]
+        plans = (self._names(constants).to_author(each.plan) for each in own[:MAX_EARLIER])
+        return [*super().best_plans(constants), *(plan for plan in plans if plan is not None)]
+
+    def before(self, space: PlanSpace, timeout: float = 0.0) -> list[TaskHistory]:
         """Trials of the database, and of the study."""
-        found: dict[Point, TaskHistory] = {each.point: each for each in super().before(space)}
+        found: dict[Point, TaskHistory] = {each.point: each for each in super().before(space, timeout)}
         for row in [] if self.study is None else self.study.rows:
             point = self._point(space, row.candidate.plan, row.candidate.constants or None)
             if point is not None:

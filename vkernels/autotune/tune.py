@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from vkernels.inspect.task import Task
+from vkernels.inspect.task import Task, kernel_of
+from vkernels.ir.budget import within
 from vkernels.ir.did_you_mean import did_you_mean
 from vkernels.ir.errors import OptionError
+from vkernels.ir.limits import Limits
 from vkernels.ir.system_resources import ThreadPool
 
 from .database.entry import PROGRAM
-from .drive import FINALIST_COST, FRESH_INPUTS_SECONDS, MAX_ABLATIONS, RERANK_PART, Stop, TimeBudget, drive, effort_of
+from .drive import (
+    FINALIST_COST,
+    FRESH_INPUTS_SECONDS,
+    MAX_ABLATIONS,
+    MAX_TIMEOUT,
+    RERANK_PART,
+    Stop,
+    TimeBudget,
+    drive,
+    effort_of,
+    end_of,
+)
 from .history import History
-from .measure import Bench, BenchOptions, BySetting, Candidate, Failed, Measurement, Measures, Outcome
-from .plan_space import MAX_POINTS, PlanSpace, enough_points, read
+from .measure import Bench, BenchOptions, BySetting, Candidate, Failed, Measurement, Measures, Outcome, OutOfTimeError
+from .plan_space import PlanSpace, enough_points, read
+from .progress import Listener, Progress
 from .rerank import is_surely_faster
 from .result import MEASURED, FailedPlan, Moved, Success, TuningResult
 from .searches import DEFAULT_SEARCH, SEARCHES, FailedPoint, Search
@@ -41,29 +55,6 @@ AGAIN = 3.0
 MINUTE = Stop(seconds=60.0)
 
 
-@dataclass(frozen=True)
-class Progress:
-    """The progress of tuning.
-
-    `stage`: `reading`, `searching`, `undoing` or `finalists`. `tried` includes earlier measurements. `left`: untried
-    points of the space. `best`, `default`: seconds per call so far. `seconds_left`: None without a time limit.
-    """
-
-    task: Task
-    slice: str
-    stage: str
-    tried: int = 0
-    failed: int = 0
-    left: int = 0
-    best: float | None = None
-    default: float | None = None
-    seconds: float = 0.0
-    seconds_left: float | None = None
-
-
-Listener = Callable[[Progress], object]
-
-
 def tune(
     task: Task,
     slice: str = "cpu",
@@ -76,44 +67,62 @@ def tune(
     space: PlanSpace | None = None,
     caches: str = PROGRAM,
     history: History | None = None,
+    clock: Callable[[], float] | None = None,
 ) -> TuningResult:
     """Tune a task on a slice of a present device.
 
-    `stop.seconds` limits the whole run; the other limits apply to the search. `bench`: by default a new one for the
-    task and slice. `database`: plans tried before are not tried again, and each new trial is stored at once. `space`:
-    of the task on the slice, if it is known already. `caches`: the settings in which plans are judged, one of `CACHES`;
-    with `program` the best plan is slower than the default in none. `history`: keeps the trials; by default they are
-    kept in the database. An interrupt (`KeyboardInterrupt`) ends the search, and the results so far are returned.
+    `stop.seconds` limits the whole run, from reading the space to the final comparison; the other limits apply to the
+    search. `bench`: by default a new one for the task and slice, which ends with the run. `database`: plans tried
+    before are not tried again, and each new trial is stored at once. `space`: of the task on the slice, if it is known
+    already. `caches`: the settings in which plans are judged, one of `CACHES`; with `program` the best plan is slower
+    than the default in none. `history`: keeps the trials; by default they are kept in the database. An interrupt
+    (`KeyboardInterrupt`) ends the search, and the results so far are returned.
+    `clock`: the monotonic one by default, in seconds.
 
     Raises what is wrong with the task, `OptionError` for an unknown slice, search or `caches`, and `SetupError` if the
-    device is absent.
+    device is absent. If the time ends before a plan was timed, the result has no best plan.
     """
     judging_of(caches)
     if search not in SEARCHES:
         raise OptionError(f"there is no search {search!r}; {did_you_mean(search, list(SEARCHES))}")
-    began = monotonic()
+    clock = clock or monotonic
+    began = clock()
     on_progress(Progress(task, slice, "reading", seconds_left=stop.seconds))
     with _bench(bench, task, slice, stop) as measuring:
-        most = enough_points(stop) if database is None else MAX_POINTS  # earlier trials may be anywhere
-        space = read_space(task, slice, measuring, most) if space is None else space
         if history is None:
-            history = History(database, task, space.limits, slice_target(slice), slice, caches)
-        run = TuningRun(space, history, measuring, slice, stop, search, seed, on_progress, began, caches=caches)
+            history = history_of(task, slice, database, caches, None if space is None else space.limits)
+        space = read_space(task, slice, measuring, enough_points(stop), history) if space is None else space
+        run = TuningRun(space, history, measuring, slice, stop, search, seed, on_progress, began, caches=caches,
+                        clock=clock)  # fmt: skip
         return run.result(*run.tuned())
 
 
+def history_of(
+    task: Task, slice: str, database: Database | None, caches: str, limits: Limits | None = None
+) -> History:  # fmt: skip
+    """The history of a task on a slice; `limits`: the slice's within the kernel's budget, by default. Raises as
+    `slice_limits` does."""
+    limits = limits or within(slice_limits(slice), kernel_of(task).budget)
+    return History(database, task, limits, slice_target(slice), slice, caches)
+
+
 def _bench(bench: Measures | None, task: Task, slice: str, stop: Stop) -> AbstractContextManager[Measures]:
-    return Bench(task, slice, BenchOptions(effort=effort_of(stop))) if bench is None else nullcontext(bench)
+    options = BenchOptions(effort=effort_of(stop), until=end_of(stop))
+    return Bench(task, slice, options) if bench is None else nullcontext(bench)
 
 
-def read_space(task: Task, slice: str, bench: Measures, most: int) -> PlanSpace:
-    """The space of a task on a slice, read while the bench starts. Raises as `plan_space.read` and starting do."""
+def read_space(task: Task, slice: str, bench: Measures, most: int, history: History) -> PlanSpace:
+    """The space of a task on a slice, read while the bench starts: at most so many plans, and the best of the history.
+
+    Raises as `plan_space.read` and starting do, but for the end of the time, which the first measurement meets.
+    """
     if not isinstance(bench, Bench):
-        return read(task, slice_limits(slice), most)
+        return read(task, slice_limits(slice), most, history.best_plans)
     with ThreadPool(1) as pool:
         starting = pool.submit(bench.start)
-        space = read(task, slice_limits(slice), most)
-        starting.result()
+        space = read(task, slice_limits(slice), most, history.best_plans)
+        with suppress(OutOfTimeError):
+            starting.result()
     return space
 
 
@@ -133,6 +142,7 @@ class TuningRun:
     began: float
     origin: str = MEASURED
     caches: str = "cold"
+    clock: Callable[[], float] = monotonic
     known: dict[Point, Success | FailedPlan] = field(default_factory=dict)
     trials: int = 0
     _final_before: set[Point] = field(default_factory=set)
@@ -140,7 +150,7 @@ class TuningRun:
 
     def __post_init__(self) -> None:
         self.judging = judging_of(self.caches)
-        self.time = TimeBudget(self.stop, self.began)
+        self.time = TimeBudget(self.stop, self.began, self.clock)
 
     def tuned(self) -> tuple[str, list[Success], tuple[Moved, ...]]:
         """Search; return the limit that stopped it, the finalists with their last times, and the decisive choices."""
@@ -155,15 +165,17 @@ class TuningRun:
                 best = self._best
                 loaded = [each.measured.loaded for each in self._successes]
                 stopped = self._drive(search, self.time.rerank(self._finalist_count, loaded, len(self.judging.finals)))
-                moved = moved if self._best is best else self._ablate(search, 0.0)
-            began = monotonic()
+                moved = moved if self._best is best else self._ablate(search, self.time.reserved / 2)
+            began = self.clock()
             finalists = self._compared(is_last=stopped == "space")
-            took = monotonic() - began
+            took = self.clock() - began
             if stopped == "seconds" and self.time.left(AGAIN * took) > 0:
                 chosen = self._finalists()
                 stopped = self._drive(search, FINALIST_COST * took)
                 moved = self._ablate(search, float("inf"))
                 finalists = finalists if self._finalists() == chosen else self._compared(is_last=False)
+        except OutOfTimeError:
+            stopped = "seconds"
         except KeyboardInterrupt:
             stopped = stopped or "interrupted"
         return stopped, finalists, moved
@@ -180,11 +192,11 @@ class TuningRun:
                 if final or each is default:
                     self.history.add(each.candidate, each.measured, each.trial, final=final, default=each is default)
         moved = moved if best is not None and best.point != self.space.default else ()
+        failures = [each for each in self.known.values() if isinstance(each, FailedPlan)]
         wide = next((each for each in finalists if each.candidate == self.device_wide), None)
         return TuningResult(
-            self.space.task, self.slice, best, default, successes,
-            tuple(each for each in self.known.values() if isinstance(each, FailedPlan)), self.space.sizes, self.origin,
-            stopped, self.search, self.seed, monotonic() - self.began, bool(finalists), wide,
+            self.space.task, self.slice, best, default, successes, tuple(failures), self.space.sizes, self.origin,
+            stopped, self.search, self.seed, self.clock() - self.began, bool(finalists), wide,
             tuple(sorted(moved, key=lambda each: -(each.factor or 0.0))),
             {name: len(values) for name, values in zip(self.space.space.names, self.space.space.values, strict=True)},
             caches=self.caches,
@@ -204,7 +216,7 @@ class TuningRun:
     # The search
 
     def _started(self) -> Search:
-        before, chosen = self.history.before(self.space), self.history.chosen_elsewhere(self.space)
+        before, chosen = self.history.before(self.space, self.time.timeout), self.history.chosen_elsewhere(self.space)
         seeds = dict.fromkeys([self.space.default, *chosen, *self.history.neighbours(self.space), *self.space.seeds])
         search = SEARCHES[self.search](self.space.space, seed=self.seed, seeds=seeds)
         for number, each in enumerate(before):
@@ -226,22 +238,23 @@ class TuningRun:
                     search.tell(shared, _point_outcome(found))
             return outcome
 
-        return drive(search, measure, stop, monotonic, lambda: self.bench.at_once, self._prepare)
+        return drive(search, measure, stop, self.clock, lambda: self.bench.at_once, self._prepare)
 
     def _prepare(self, points: Sequence[Point]) -> None:
         self._show("searching")
-        began = monotonic()
+        began = self.clock()
         found = self.bench.prepare([self._candidate(point) for point in points], timeout=self.time.timeout)
-        took = (monotonic() - began) / len(points)
+        took = (self.clock() - began) / len(points)
         self._prepared = {point: (failed, took) for point, failed in zip(points, found, strict=True)}
 
     def _measure(self, point: Point, stage: str) -> Outcome:
         self._show(stage)
         candidate = self._candidate(point)
         failed, preparing = self._prepared.pop(point, (None, 0.0))
-        began = monotonic()
-        outcome = failed or self.bench.measure(candidate, timeout=self.time.timeout, setting=self.judging.search)
-        took = preparing + monotonic() - began
+        began = self.clock()
+        timeout = self.time.timeout if self._successes else MAX_TIMEOUT  # at first, any time is better than none
+        outcome = failed or self.bench.measure(candidate, timeout=timeout, setting=self.judging.search)
+        took = preparing + self.clock() - began
         if not isinstance(outcome, Failed):
             self.time.took.append(took)
         self._record(point, candidate, outcome, took)
@@ -309,13 +322,13 @@ class TuningRun:
         if len(chosen) < 2:
             return chosen
         self._show("finalists")
-        began, comparisons = monotonic(), count()
+        began, comparisons = self.clock(), count()
 
         def may(compared: int, more: int) -> bool:
-            return self.time.left((monotonic() - began) / compared * more) > 0
+            return self.time.left((self.clock() - began) / compared * more) > 0
 
         def spare() -> bool:
-            return is_last or monotonic() - began < RERANK_PART * (began - self.began)
+            return is_last or self.clock() - began < RERANK_PART * (began - self.began)
 
         def compare(rivals: Sequence[int]) -> Sequence[BySetting]:
             has_time = self.stop.seconds is not None and self.time.left(FRESH_INPUTS_SECONDS) > 0
@@ -357,7 +370,7 @@ class TuningRun:
             Progress(
                 self.space.task, self.slice, stage, len(self.known), failed, self.space.sizes.after - len(self.known),
                 None if best is None else best.seconds, default.seconds if isinstance(default, Success) else None,
-                monotonic() - self.began, None if self.stop.seconds is None else self.time.left(),
+                self.clock() - self.began, None if self.stop.seconds is None else self.time.left(),
             )
         )  # fmt: skip
 

@@ -48,6 +48,8 @@ class Tuned:
     def __str__(self) -> str:
         """One line for people."""
         where = f"{self.task} on {self.slice}"
+        if self.best is None and not self.trials:
+            return f"{where}: the budget ended before a plan was timed; give more time"
         if self.best is None:
             return f"{where}: no plan could be run ({len(self.trials)} tried)"
         if self.speedup is None or self.interval is None:

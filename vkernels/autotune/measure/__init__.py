@@ -10,6 +10,7 @@ from .measures import (
     Measurement,
     Measures,
     Outcome,
+    OutOfTimeError,
     Setting,
     WorkerLimits,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "FailureReason",
     "Measurement",
     "Measures",
+    "OutOfTimeError",
     "Outcome",
     "Setting",
     "WorkerLimits",

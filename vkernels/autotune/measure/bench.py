@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
+from math import inf
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from vkernels.compiler.arguments import CPU
@@ -24,6 +26,7 @@ from .measures import (
     Measurement,
     Measures,
     Outcome,
+    OutOfTimeError,
     Setting,
     WorkerLimits,
     by_setting,
@@ -44,7 +47,8 @@ class BenchOptions:
 
     `cores`: cores to run on, if the slice leaves a choice. `seed`: of the arguments. `locks`: the folder of the locks
     that measuring processes share, by default the user's own. `inputs`: a file of the user's own arguments, see
-    `input_file`; by default they are made.
+    `input_file`; by default they are made. `until`: when all measuring ends, on the monotonic clock; what runs then is
+    cut off, and raises `OutOfTimeError`.
     """
 
     effort: Effort = field(default_factory=Effort)
@@ -53,6 +57,12 @@ class BenchOptions:
     seed: int = 0
     locks: Path | None = None
     inputs: Path | None = None
+    until: float = inf
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all measuring has ended."""
+        return monotonic() >= self.until
 
 
 class Bench(Measures, AbstractContextManager["Bench"]):
@@ -116,10 +126,12 @@ class Bench(Measures, AbstractContextManager["Bench"]):
             options = self.options
             self._ahead = PrecompileWorkers(
                 self.task, usable()[: self.at_once], len(self.place.cores), options.bounds, options.locks,
-                self.place.device,
+                self.place.device, options.until,
             )  # fmt: skip
         try:
-            return self._ahead.compile(candidates, timeout)
+            failed = self._ahead.compile(candidates, timeout)
+            self._check_time("while plans were compiled")
+            return failed
         except BaseException:  # after an interrupt they may still be compiling
             self._end_ahead()
             raise
@@ -135,8 +147,9 @@ class Bench(Measures, AbstractContextManager["Bench"]):
     def start(self) -> None:
         """Start a worker that makes the arguments and the reference, unless there is one; `measure` does this too.
 
-        Raises what is wrong with the task, and `SetupError` if no worker can be started.
+        Raises what is wrong with the task, `SetupError` if no worker can be started, and `OutOfTimeError`.
         """
+        self._check_time("before anything was measured" if self._child is None else "before the next plan")
         idle = self._child if self._child is not None and self._child.alive else None
         if idle is not None and not self._stale:
             return
@@ -153,9 +166,10 @@ class Bench(Measures, AbstractContextManager["Bench"]):
             child = idle or kept or MeasuringWorker(self.place.cores)
             idle = None
             try:
-                answer = child.ask(request, bounds.start_seconds, bounds.lock_seconds, 1 << 62)
+                answer = child.ask(request, bounds.start_seconds, bounds.lock_seconds, 1 << 62, options.until)
                 break
             except EndedError as end:
+                self._check_time("while its arguments and right results for comparison were made")
                 if attempt == MAX_STARTS - 1 or end.reason == FailureReason.TIME_OUT:
                     raise SetupError(f"{self.task}: a worker does not come up: {end.text}") from end
             except BaseException:
@@ -226,7 +240,8 @@ class Bench(Measures, AbstractContextManager["Bench"]):
         assert child is not None, "it was just started"
         request = {"do": "measure", "candidates": [candidate_to_json(each) for each in candidates], **more}
         try:
-            answer = child.ask(request, seconds, self.options.bounds.lock_seconds + 1, self._memory)
+            waiting = self.options.bounds.lock_seconds + 1
+            answer = child.ask(request, seconds, waiting, self._memory, self.options.until)
             if "error" in answer:
                 return [Failed(FailureReason.REFUSED, str(answer["error"]))] * len(candidates)
             outcomes: list[Outcome | None] = [outcome_from_json(data) for data in answer["outcomes"]]
@@ -238,6 +253,7 @@ class Bench(Measures, AbstractContextManager["Bench"]):
             return outcomes
         except EndedError as end:
             self._child, self.restarts = None, self.restarts + 1
+            self._check_time("while a plan was measured")
             culprit = int(end.at.get("of", 0)) if end.at["note"] in ("compiling", "running") else -1
             blamed = 0 if len(candidates) == 1 else culprit
             return [Failed(end.reason, end.text) if number == blamed else None for number in range(len(candidates))]
@@ -247,6 +263,10 @@ class Bench(Measures, AbstractContextManager["Bench"]):
         except BaseException:
             self._discard()
             raise
+
+    def _check_time(self, doing: str) -> None:
+        if self.options.is_over:
+            raise OutOfTimeError(self.task, doing)
 
     def _end_ahead(self) -> None:
         if self._ahead is not None:

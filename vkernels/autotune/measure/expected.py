@@ -54,10 +54,7 @@ class Expected:
         """`terms`: maximal number of terms of a result."""
         if dtype not in EPSILON:
             return Expected(name, dtype, peer, None, 0.0)
-        expected = peer if exact is None else exact
-        finite = np.isfinite(peer) & np.isfinite(expected)
-        scale = float(np.max(np.abs(expected[finite]), initial=0.0))
-        apart = float(np.max(np.abs(peer[finite] - expected[finite]), initial=0.0))
+        scale, apart = _largest(peer, peer if exact is None else exact)
         if exact is not None and apart > FAR_OFF.get(dtype, 0.2) * scale:  # rounding makes it jump, as a random mask
             exact, apart = None, 0.0
         units = UNITS + UNITS_OF_A_TERM * log2(max(2, terms))
@@ -116,16 +113,22 @@ class Expected:
         if self.dtype not in EPSILON:
             return self.peer, self.peer
         held = np.dtype("float64" if self.dtype == "float64" else "float32")
-        expected = self._expected()
+        low, high = (np.empty(self.peer.shape, held) for _ in range(2))
+        peer, exact = (None if each is None else each.reshape(-1) for each in (self.peer, self.exact))
+        assert peer is not None, "there always is one"
+        for start in range(0, peer.size, BLOCK):
+            some = slice(start, start + BLOCK)
+            expected = _expected(peer[some], None if exact is None else exact[some])
+            low.reshape(-1)[some], high.reshape(-1)[some] = self._ends_of(expected, held)
+        return low, high
+
+    def _ends_of(self, expected: Numbers, held: np.dtype[Any]) -> tuple[Numbers, Numbers]:
+        exact = ~np.isfinite(expected)
         with np.errstate(invalid="ignore", over="ignore"):
-            reach = np.where(np.isfinite(expected), EPSILON[self.dtype] * np.abs(expected) + self.slack, 0.0)
+            reach = np.where(exact, 0.0, EPSILON[self.dtype] * np.abs(expected) + self.slack)
             low, high = (expected - reach).astype(held), (expected + reach).astype(held)
             inner = np.nextafter(low, held.type(np.inf)), np.nextafter(high, held.type(-np.inf))
-        exact = ~np.isfinite(expected)
         return np.where(exact, low, inner[0]), np.where(exact, high, inner[1])
-
-    def _expected(self) -> Numbers:
-        return self.peer if self.exact is None else np.where(np.isfinite(self.peer), self.exact, self.peer)
 
     def difference(self, found: Numbers) -> str:
         """What is wrong with an output; empty if it is right."""
@@ -147,9 +150,26 @@ class Expected:
     def _wrong(self, found: Numbers) -> npt.NDArray[np.bool_]:
         if self.dtype not in EPSILON:
             return np.asarray(found != self.peer)
-        expected = self._expected()
+        expected = _expected(self.peer, self.exact)
         with np.errstate(invalid="ignore", over="ignore"):
             apart = np.abs(found - expected)
             near = apart <= EPSILON[self.dtype] * np.abs(expected) + self.slack
         same = (found == expected) | (np.isnan(found) & np.isnan(expected))
         return np.asarray(~(same | (near & np.isfinite(expected))))
+
+
+def _expected(peer: Numbers, exact: Numbers | None) -> Numbers:
+    return peer if exact is None else np.where(np.isfinite(peer), exact, peer)
+
+
+def _largest(peer: Numbers, expected: Numbers) -> tuple[float, float]:
+    """The largest of the finite expected values, and the largest difference of a peer from them; in blocks, because
+    temporary results of large outputs take longer to allocate than to compute."""
+    scale = apart = 0.0
+    flat, other = peer.reshape(-1), expected.reshape(-1)
+    for start in range(0, flat.size, BLOCK):
+        one, two = flat[start : start + BLOCK], other[start : start + BLOCK]
+        finite = np.isfinite(one) & np.isfinite(two)
+        scale = max(scale, float(np.max(np.abs(two[finite]), initial=0.0)))
+        apart = max(apart, float(np.max(np.abs(one[finite] - two[finite]), initial=0.0)))
+    return scale, apart

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from vkernels.compiler.protocols import Constant
-from vkernels.ir.errors import FileError
+from vkernels.ir.errors import FileError, OptionError
 from vkernels.ir.plan import Plan
 from vkernels.ir.plan_json import frozen, plan_from_json, plan_to_json
 from vkernels.runtime.dispatch_keys import constant_key
@@ -179,8 +179,15 @@ class WorkerLimits:
     comparison_seconds: float = 10.0
 
 
+class OutOfTimeError(OptionError):
+    """The time for all measurements is over. What was measured until then is valid."""
+
+    def __init__(self, task: object, doing: str):
+        super().__init__(f"{task}: the budget ended {doing}; give more time")
+
+
 class Measures(ABC):
-    """Measures candidates of one task on one slice."""
+    """Measures candidates of one task on one slice. Any method may raise `OutOfTimeError`."""
 
     @abstractmethod
     def measure(

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from math import inf
 from threading import Lock
 from typing import Any
 
@@ -39,16 +40,19 @@ class MeasuringWorker(WorkerProcess):
         """Raises `SetupError` if it cannot be started."""
         super().__init__(service, (",".join(map(str, cores)),), name="the process")
 
-    def ask(self, request: dict[str, Any], seconds: float, waiting: float, memory_bytes: int) -> dict[str, Any]:
+    def ask(
+        self, request: dict[str, Any], seconds: float, waiting: float, memory_bytes: int, until: float = inf
+    ) -> dict[str, Any]:  # fmt: skip
         """Send a request and wait for its answer.
 
         `seconds`: limit of wall time, without the time that the worker reports as waiting for others (limited by
-        `waiting`); `memory_bytes`: limit of resident memory, including its children.
+        `waiting`); `memory_bytes`: limit of resident memory, including its children; `until`: limit of all this, on the
+        monotonic clock.
 
         Raises `EndedError` if the worker ends without an answer, and `SetupError` if it cannot run here.
         """
         at: dict[str, Any] = {"note": "starting", "of": 0}
-        deadline, left = time.monotonic() + seconds, seconds
+        deadline, left = min(until, time.monotonic() + seconds), seconds
         try:
             self.receive_ready(deadline, memory_bytes)
             self.send(json.dumps(request).encode(), deadline, memory_bytes)
@@ -59,9 +63,9 @@ class MeasuringWorker(WorkerProcess):
                 now, was_waiting = time.monotonic(), at["note"] == "waiting"
                 at = answer
                 if at["note"] == "waiting":
-                    left, deadline = max(0.0, deadline - now), now + waiting
+                    left, deadline = max(0.0, deadline - now), min(until, now + waiting)
                 elif was_waiting:
-                    deadline = now + left
+                    deadline = min(until, now + left)
         except WorkerEndedError as end:
             raise _ended(end, at) from None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +41,11 @@ class PrecompileWorkers:
         bounds: WorkerLimits,
         locks: Path | None,
         device: str = CPU,
+        until: float = inf,
     ) -> None:
         """`threads`: of the calls on a CPU that the code is for; `locks`: the folder of the cores' locks; `device`: of
-        the calls, by torch's name."""
-        self._cores, self._bounds = tuple(cores), bounds
+        the calls, by torch's name; `until`: when compiling ends, on the monotonic clock."""
+        self._cores, self._bounds, self._until = tuple(cores), bounds, until
         self._start = {
             "do": "start compiling", "task": task.to_request(), "threads": threads, "patience": bounds.lock_seconds,
             "locks": None if locks is None else str(locks), "device": device,
@@ -80,7 +82,7 @@ class PrecompileWorkers:
             return None
         bounds, request = self._bounds, {"do": "compile", "candidate": candidate_to_json(candidate)}
         try:
-            answer = child.ask(request, seconds, bounds.lock_seconds + 1, bounds.memory_bytes)
+            answer = child.ask(request, seconds, bounds.lock_seconds + 1, bounds.memory_bytes, self._until)
             failed = None if answer.get("failed") is None else outcome_from_json(answer["failed"])
         except EndedError as end:
             return None if self._closed else Failed(end.reason, end.text)
@@ -96,7 +98,8 @@ class PrecompileWorkers:
             return child
         with suppress(EndedError, SetupError):
             child = self._children[number] = MeasuringWorker(self._cores[number : number + 1])
-            answer = child.ask(self._start, bounds.start_seconds, bounds.lock_seconds, bounds.memory_bytes)
+            limits = bounds.start_seconds, bounds.lock_seconds, bounds.memory_bytes, self._until
+            answer = child.ask(self._start, *limits)
             if "ready" in answer:
                 return child
             child.kill()

@@ -19,13 +19,14 @@ from vkernels.autotune.database.entry import PROGRAM
 from vkernels.autotune.drive import Stop
 from vkernels.autotune.measure import Setting
 from vkernels.autotune.model_tuning import ModelResult
+from vkernels.autotune.progress import Listener, Progress
 from vkernels.autotune.result import MODELLED, STATIC_BOUND, Crossed, Success, TuningResult
 from vkernels.autotune.searches import SEARCHES
 from vkernels.autotune.settings import judging_of
 from vkernels.autotune.slice_names import is_here, slice_limits
 from vkernels.autotune.slices import tune_slices
 from vkernels.autotune.space import Value
-from vkernels.autotune.tune import Listener, Progress, tune
+from vkernels.autotune.tune import tune
 from vkernels.inspect.specialisation import SpecialisationRequest, parse_specialisation
 from vkernels.inspect.task import Task
 from vkernels.ir.did_you_mean import did_you_mean
