@@ -1,12 +1,14 @@
 """Whether a tuned plan is faster than the default one wherever its kernel is called, and slower nowhere.
 
-    python benchmarks/tuning_holds.py FILE.jsonl [--kernels layer_norm_rows,…] [--budget 60] [--processes 5]
-                                                 [--caches program]
+    python benchmarks/tuning_holds.py FILE.jsonl [--kernels layer_norm_rows,…] [--models gnn_layer,…] [--budget 60]
+                                                 [--processes 5] [--caches program]
 
 Each kernel is tuned alone on one core, with an empty database. Then fresh processes, each with arguments of its own,
 time both plans in turns in four settings: arguments that no cache holds, the same arguments again and again, and both
-with torch reading the result at once, as the next layer of a model does; its seconds count too. A line of the file has
-the speed-up in each setting, and its 95 % interval over the processes.
+with torch reading the result at once, as the next layer of a model does; its seconds count too. Whole models are tuned
+by `vk tune --model`, which takes back plans that do not pay there; then fresh processes run each model without and with
+its database in turns. A line of the file has the speed-up in each setting, and its 95 % interval over the processes.
+What the file has already is left out, so that a run may be continued, or end after one kernel.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).parent))
 
 from common import json_lines
+from holding_models import MODELS
 
 from vkernels.autotune.drive import Stop
 from vkernels.autotune.measure import Candidate, Effort
@@ -38,6 +41,7 @@ from vkernels.autotune.measure.timing import interval, interval_of_few, is_sure
 from vkernels.autotune.measure.worker import run_on
 from vkernels.autotune.slice_names import usable
 from vkernels.autotune.tune import tune
+from vkernels.commands.tune.model_worker import ModelService
 from vkernels.inspect.task import Task
 from vkernels.library.tasks import library_tasks
 
@@ -46,8 +50,14 @@ TURNS, TURN_SECONDS = 15, 0.01
 """Turns of each plan in each setting of a process, and their least length."""
 PROCESS_SECONDS = 120.0
 KERNELS = (
-    "layer_norm_rows,mass,stencil_square,rms_norm_rows,softmax_rows,l2_normalize_rows,rotate_pairs,cumulative_sum_rows"
+    "layer_norm_rows,mass,stencil_square,rms_norm_rows,softmax_rows,l2_normalize_rows,rotate_pairs,cumulative_sum_rows,"
+    "matmul_bias,attention_rows,convolve,group_norm_groups,activate_elements,adamw_elements,cross_entropy_rows,"
+    "sum_segment_rows,csr_times_dense,stencil_cross,reduce_middle,spdnn"
 )
+IN_MODEL = "whole model"
+VK = "import sys; from vkernels.commands import main; sys.exit(main())"
+PAIRS = 7
+"""Pairs of runs of a model in a process."""
 
 Call = Callable[[], object]
 
@@ -121,9 +131,40 @@ def tuned(name: str, budget: float, caches: str) -> dict[str, Any]:
     return {"kernel": name, "plans": plans, "claimed": result.gain}
 
 
+def tuned_model(name: str, budget: float, caches: str, database: Path) -> dict[str, Any]:
+    """A model, the database that tuning it left, and the gain that tuning claims."""
+    place = f"{Path(__file__).parent / 'holding_models.py'}:{name}"
+    result = database.with_suffix(".json")
+    options = ["--slice", "cores=1", "--budget", f"{budget}s", "--db", str(database), "--json", str(result)]
+    options += ["--caches", caches] if caches else []
+    command = [sys.executable, "-c", VK, "tune", "--model", place, *options]
+    subprocess.run(command, stdout=subprocess.DEVNULL, timeout=3 * budget + PROCESS_SECONDS, check=True)
+    ends = json.loads(result.read_text())["model"]["end_to_end"]
+    claimed = max([1.0, *(end["gain"] for end in ends.values())])  # all plans are taken back where there is no gain
+    return {"kernel": name, "model": place, "database": str(database), "claimed": claimed}
+
+
+def judged_model(place: str, database: str) -> dict[str, float]:
+    """How many times as fast a run of a model is with the plans of a database."""
+    import torch
+
+    run_on(usable()[-1:])
+    torch.set_num_threads(1)
+    service = ModelService()
+    service.answer({"do": "start", "model": place})
+    ratios = []
+    for turn in range(PAIRS):
+        seconds = {}
+        for plans in (None, database) if turn % 2 else (database, None):
+            answer = service.answer({"do": "run", "database": plans})
+            seconds[plans] = answer.get("seconds") or sys.exit(str(answer["error"]))
+        ratios.append(seconds[None] / seconds[database])
+    return {IN_MODEL: median(ratios)}
+
+
 def in_processes(record: Mapping[str, Any], count: int) -> dict[str, list[float]]:
     """The speed-ups in each setting, by process."""
-    found: dict[str, list[float]] = {setting: [] for setting in SETTINGS}
+    found: dict[str, list[float]] = {setting: [] for setting in ((IN_MODEL,) if "model" in record else SETTINGS)}
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(record, file)
         file.flush()
@@ -143,14 +184,17 @@ def with_interval(ratios: Sequence[float]) -> tuple[float, float, float]:
 
 def show(records: Sequence[Mapping[str, Any]], console: Console) -> None:
     """Print the table, and what is slower than before."""
-    table = Table("kernel", "claimed", *SETTINGS)
-    for record in records:
-        cells = ["{:.2f} ({:.2f}–{:.2f})".format(*record["settings"][setting]) for setting in SETTINGS]
-        table.add_row(record["kernel"], f"{record['claimed']:.2f}", *cells)
-    console.print(table)
+    for first, settings in (("kernel", SETTINGS), ("model", (IN_MODEL,))):
+        table = Table(first, "claimed", *settings)
+        for record in records:
+            if settings[0] in record["settings"]:
+                cells = ["{:.2f} ({:.2f}–{:.2f})".format(*record["settings"][setting]) for setting in settings]
+                table.add_row(record["kernel"], f"{record['claimed']:.2f}", *cells)
+        if table.row_count:
+            console.print(table)
     slower = [
-        f"{record['kernel']}, {setting}" for record in records for setting in SETTINGS
-        if record["settings"][setting][2] < 1
+        f"{record['kernel']}, {setting}" for record in records for setting, found in record["settings"].items()
+        if found[2] < 1
     ]  # fmt: skip
     console.print(f"slower after tuning: {'; '.join(slower) or 'none'}")
 
@@ -158,23 +202,30 @@ def show(records: Sequence[Mapping[str, Any]], console: Console) -> None:
 def main(
     file: Path,
     kernels: str = KERNELS,
+    models: str = ",".join(MODELS),
     budget: float = 60.0,
     processes: int = 5,
     caches: str = "program",
     seed: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> None:
-    """Tune kernels that the file lacks, time both plans, and print the table."""
+    """Tune kernels and models that the file lacks, time both plans, and print the tables."""
     if seed is not None:  # one of the fresh processes
         record = json.loads(file.read_text())
+        if "model" in record:
+            print(json.dumps(judged_model(record["model"], record["database"])))
+            return
         (task,) = library_tasks([record["kernel"]])
         print(json.dumps(judged(task, seed, [candidate_from_json(each) for each in record["plans"]])))
         return
     known = {record["kernel"] for record in json_lines(file)}
-    for name in kernels.split(","):
+    for name in filter(None, [*kernels.split(","), *models.split(",")]):
         if name in known:
             continue
-        record = tuned(name, budget, caches)
-        settings = {setting: with_interval(each) for setting, each in in_processes(record, processes).items()}
+        with tempfile.TemporaryDirectory() as folder:
+            database = Path(folder) / "tuned.sqlite"
+            is_model = name in models.split(",")
+            record = tuned_model(name, budget, caches, database) if is_model else tuned(name, budget, caches)
+            settings = {setting: with_interval(each) for setting, each in in_processes(record, processes).items()}
         record |= {"settings": settings, "caches": caches, "budget": budget}
         with file.open("a") as lines:
             lines.write(json.dumps(record) + "\n")
