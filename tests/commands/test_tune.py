@@ -110,7 +110,9 @@ def failing():
 """
 
 
-def test_the_tasks_of_a_model_are_tuned_together_and_the_model_is_run_with_them(vk, monkeypatch, tmp_path):
+@pytest.fixture
+def small_model(monkeypatch, tmp_path):
+    """A model whose runs are quicker with the plan of its first task, and slower with that of its second."""
     pytest.importorskip("torch")
     from vkernels.autotune import model_tuning
     from vkernels.commands.tune import model as of_models
@@ -133,7 +135,11 @@ def test_the_tasks_of_a_model_are_tuned_together_and_the_model_is_run_with_them(
     monkeypatch.setattr(model_tuning, "tune_model", partial(model_tuning.tune_model, make=make, evaluations=3))
     path = tmp_path / "small.py"
     path.write_text(MODEL)
-    code, out, errors = vk("--model", f"{path}:small", "--slice", "cores=1", "--json", "-", "--db", "none")
+    return f"{path}:small"
+
+
+def test_the_tasks_of_a_model_are_tuned_together_and_the_model_is_run_with_them(vk, small_model):
+    code, out, errors = vk("--model", small_model, "--slice", "cores=1", "--json", "-", "--db", "none")
     data = json.loads(out)
     assert code == 0
     assert {part["task"]["kernel"] for part in data["model"]["parts"]} == {"layer_norm_rows", "softmax_rows"}
@@ -144,6 +150,17 @@ def test_the_tasks_of_a_model_are_tuned_together_and_the_model_is_run_with_them(
     assert f"without them: {data['model']['parts'][1]['task']['kernel']}" in errors
     taken_back = data["model"]["parts"][1]["results"]["cpu:cores=1"]
     assert taken_back["best"]["plan"] == taken_back["default"]["plan"]
+
+
+def test_a_model_that_there_was_no_time_to_run_is_told(vk, small_model, monkeypatch):
+    from vkernels.commands.tune.model import TimedRuns
+
+    monkeypatch.setattr(TimedRuns, "may", lambda self, runs: False)
+    code, out, errors = vk("--model", small_model, "--slice", "cores=1", "--json", "-", "--db", "none")
+    assert code == 0
+    assert "the model was not run end to end" in errors
+    assert "give more time" in errors
+    assert json.loads(out)["model"]["end_to_end"] == {}
 
 
 @pytest.mark.thorough

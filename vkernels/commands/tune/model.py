@@ -12,6 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from vkernels.autotune.database.database import Database
+from vkernels.autotune.drive import LEAST_SECONDS
 from vkernels.autotune.measure.lock import lock_names, locked
 from vkernels.autotune.measure.measures import WorkerLimits
 from vkernels.autotune.measure.measuring_worker import EndedError, MeasuringWorker
@@ -54,14 +55,15 @@ def run_model(request: TuneRequest, model: str, database: Database | None, conso
         raise OptionError(
             f"{model} calls no kernel that can be tuned{''.join(': ' + w for w in tasks.left_out.values())}"
         )
-    seconds = request.stop.seconds
+    ends_at = (time.monotonic() if request.began is None else request.began) + request.stop.seconds
+    until_turns = ends_at - TURNS_PART * request.stop.seconds - time.monotonic()
     with live_board(console, 0) as (board, report):
         board.begin()
         found = tune_model(
-            tasks, request.slices, (1 - TURNS_PART) * seconds, database=database, search=request.search,
+            tasks, request.slices, max(LEAST_SECONDS, until_turns), database=database, search=request.search,
             seed=request.seed, on_progress=report, caches=request.caches,
         )  # fmt: skip
-    ends = end_to_end(found, model, TURNS_PART * seconds, console)
+    ends = end_to_end(found, model, max(0.0, ends_at - time.monotonic()), console)
     found = with_end_to_end(found, ends, database, request.caches)
     show_model(console, found)
     results = [result for each in found.results.values() for result in each.values()]
@@ -70,7 +72,10 @@ def run_model(request: TuneRequest, model: str, database: Database | None, conso
 
 
 def end_to_end(found: ModelResult, model: str, seconds: float, console: Console) -> dict[str, EndToEnd]:
-    """Run a tuned model in turns on each slice that a process can be restricted to, so many seconds in all."""
+    """Run a tuned model in turns on each slice that a process can be restricted to, so many seconds in all.
+
+    Says where there was no time for it: the gain of the model is not known there, and no plan is taken back.
+    """
     slices = [name for name in found.slices if is_as_calls_see_it(name) and tuned_parts(found, name)]
     ends: dict[str, EndToEnd] = {}
     with tempfile.TemporaryDirectory(prefix="vkernels-") as folder:
@@ -86,6 +91,10 @@ def end_to_end(found: ModelResult, model: str, seconds: float, console: Console)
                 continue
             if end is not None:
                 ends[name] = end
+            else:
+                reason = f"the model was not run end to end: {seconds / len(slices):.1f} s do not suffice"
+                advice = "give more time, else plans that do not pay in the model stay"
+                console.print(f"{name}: {reason}; {advice}", style="yellow", soft_wrap=True)
     return ends
 
 
