@@ -66,6 +66,7 @@ def test_bounds_side_by_side_divide_a_tensor_and_others_need_not():
     assert extents_of(blocks, sizes_of(64))["step"] == 32
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("width", [64, 128])
 def test_results_of_attention_with_a_band_stay_in_registers(device, width):
@@ -77,6 +78,7 @@ def test_results_of_attention_with_a_band_stay_in_registers(device, width):
     assert plan.warps >= 4
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("device", DEVICES[1::2])
 @pytest.mark.parametrize("gradient", [attention_query_gradient, attention_key_gradients], ids=["query", "keys"])
 def test_gradients_hold_their_sums_however_many_axes_they_have(device, gradient):
@@ -133,6 +135,7 @@ def test_a_loop_that_goes_online_holds_what_binaries_say(width, warps, chunk, st
     assert not use.spills
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("device", DEVICES[:3])
 @pytest.mark.parametrize("width", [64, 96, 256])
 def test_attention_goes_online_on_gpus_however_wide_its_heads_are(device, width):

@@ -60,6 +60,7 @@ def test_reductions_and_stores_are_as_written(form: str) -> None:
     run_three_ways(module_of(reductions, form=form), arguments, sizes, plan, facts_of(numbers, **sizes), tolerance=0)
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("w", [1 << 62, (1 << 63) - 1, -(1 << 63), -(1 << 62), 1 << 56])
 @pytest.mark.parametrize("form", ["two sides", "turned", "narrow", "minimum", "scaled"])
 def test_integers_that_wrap_are_as_written(form: str, w: int) -> None:
@@ -107,6 +108,7 @@ def test_attention_is_as_written(form: str, number: int, kind: str) -> None:
     run_three_ways(module, arguments, sizes, plan, facts_of(np.random.default_rng(seed), **sizes), tolerance=2e-5)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("kind", ["select", "sum", "product"])
 @pytest.mark.parametrize("form", ["moved", "window", "rows", "minimum", "maximum", "narrow"])
 def test_chunks_that_no_row_sees_are_not_read(form: str, kind: str) -> None:
