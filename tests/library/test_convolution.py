@@ -8,6 +8,7 @@ import torch
 from torch.nn import functional
 
 import vkernels as vk
+from vkernels.library import arrays
 from vkernels.library.convolution import conv2d, conv2d_backward
 
 from .reference import DTYPES, assert_close, fresh_seed, normal, poisoned
@@ -52,6 +53,14 @@ def test_convolution_is_right_forward_and_backward(case):
 @pytest.mark.parametrize("dtype", [dtype for dtype in DTYPES if dtype != torch.float32])
 def test_convolution_is_right_in_every_dtype(case, dtype):
     check(case, dtype, fresh_seed())
+
+
+@pytest.mark.sample(4)
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("has_unit", [True, False])
+def test_convolution_of_bf16_is_right_with_and_without_a_dot_unit(case, has_unit, monkeypatch):
+    monkeypatch.setattr(arrays, "_has_bf16_unit", lambda: has_unit)
+    check(case, torch.bfloat16, fresh_seed())
 
 
 def test_activations_and_any_strides():

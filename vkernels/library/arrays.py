@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,8 @@ import numpy as np
 
 from vkernels.ir.errors import ArgumentError, OutOfMemoryError
 from vkernels.runtime.arrays import numpy_address
+from vkernels.runtime.shared_launchers import others_are_used
+from vkernels.targets.instruction_sets import lacking
 
 from .replay import made, new_constant, refuse
 
@@ -87,6 +90,19 @@ def is_narrow_on_cpu(array: Array) -> bool:
     """Whether an array lies in a CPU's memory and has elements of 16 bits or fewer, as dot units take them."""
     on_cpu = isinstance(array, np.ndarray) or array.device.type == "cpu"
     return bool(on_cpu and array.dtype.itemsize < 4)
+
+
+def joins_bf16(array: Array) -> bool:
+    """Whether an array has bf16 elements, in the memory of a CPU whose dot unit takes neighbouring ones at once.
+
+    Never while a bundle's calls are recorded or made: it may have been built on another machine.
+    """
+    return is_narrow_on_cpu(array) and dtype_name(array) == "bfloat16" and _has_bf16_unit() and not others_are_used()
+
+
+@functools.cache
+def _has_bf16_unit() -> bool:
+    return not lacking("x86_64", ("avx512bf16",)) or not lacking("aarch64", ("bf16",))
 
 
 def constant_like(array: Array, value: float, shape: tuple[int, ...]) -> Array:

@@ -12,7 +12,7 @@ from vkernels.ir.errors import ArgumentError
 from vkernels.language.kernel import Kernel
 
 from .activations import activated
-from .arrays import Array, check_apart, check_shape, constant_like, empty_like, is_narrow_on_cpu, zeros
+from .arrays import Array, check_apart, check_shape, constant_like, empty_like, joins_bf16, zeros
 from .declared import Activation, AtLeastOne, NotNegative, Result, checked, replayed
 from .reductions import reduce_middle
 from .samples import Constants, SampleInputs, Sizes, ceil_div, entry
@@ -151,7 +151,7 @@ def conv2d(
     check_shape("conv2d", "out", out, shape)
     check_apart("conv2d", out, image=image, weight=weight)
     bias = constant_like(image, 0.0, shape[1:2]) if bias is None else bias
-    image, steps = _for_dot_units(image, steps)
+    image, steps = _for_dot_units(image, steps, groups)
     convolve(
         _in_groups(image, groups), _arranged(arrange_weights, _weights_in_groups(weight, groups)),
         bias.reshape((groups, shape[1] // groups)), _in_groups(out, groups), *steps, activation,
@@ -196,8 +196,8 @@ def _weight_gradient(grad: Array, image: Array, weight: Array, steps: Steps, gro
     of_weight = empty_like(weight, tuple(weight.shape))
     images, bytes_ = grad.shape[0], math.prod(weight.shape) * max(4, weight.dtype.itemsize)
     parts = max(1, min(images, PARTIAL_BYTES // max(1, bytes_)))
-    if is_narrow_on_cpu(image):  # lanes run along the image's channels, and words along the columns of the gradient
-        image, steps = _for_dot_units(image, steps)
+    if _suits_dot_units(image, groups):  # lanes along the image's channels, words along the gradient's columns
+        image, steps = _for_dot_units(image, steps, groups)
     else:  # outputs, along which lanes run, are adjacent
         grad = _channels_last(grad)
     cut = _in_groups(grad, groups)
@@ -224,7 +224,8 @@ def _image_gradient(grad: Array, image: Array, weight: Array, steps: Steps, grou
     turned = _arranged(turn_weights, _weights_in_groups(weight, groups))
     out = empty_like(image, tuple(image.shape))
     bias = constant_like(image, 0.0, (groups, image.shape[1] // groups))
-    spread, steps = _for_dot_units(spread, (1, 1, reach[0] - above, reach[1] - left, apart_y, apart_x))
+    steps = (1, 1, reach[0] - above, reach[1] - left, apart_y, apart_x)
+    spread, steps = _for_dot_units(spread, steps, groups)
     convolve(_in_groups(spread, groups), turned, bias, _in_groups(out, groups), *steps)
     return out
 
@@ -255,10 +256,15 @@ def _in_groups(image: Array, groups: int) -> Array:
     return image.reshape((shape[0], groups, shape[1] // groups, *shape[2:]))
 
 
-def _for_dot_units(image: Array, steps: Steps) -> tuple[Array, Steps]:
-    """An image of 16 bits in a CPU's memory within zeros for its padding, channels last, and the steps that are left:
-    dot units take neighbouring elements at once, and tiles that are all inside need no guards. Others as they are."""
-    if not is_narrow_on_cpu(image):
+def _suits_dot_units(image: Array, groups: int) -> bool:
+    """Whether a CPU's dot unit takes neighbouring channels of a group, once they are adjacent."""
+    return image.shape[1] > groups and joins_bf16(image)
+
+
+def _for_dot_units(image: Array, steps: Steps, groups: int) -> tuple[Array, Steps]:
+    """An image for a CPU's dot unit: within zeros for its padding, so that tiles need no guards, channels last; and the
+    steps that are left. Other images as they are."""
+    if not _suits_dot_units(image, groups):
         return image, steps
     down, across, above, left, apart_y, apart_x = steps
     rows, columns = max(0, above), max(0, left)

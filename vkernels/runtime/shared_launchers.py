@@ -27,6 +27,11 @@ def shared_launcher(kernel: KernelLike, make: Maker) -> Any:
     return launcher
 
 
+def others_are_used() -> bool:
+    """Whether other launchers take the place of the usual ones now."""
+    return bool(_makers)
+
+
 @contextmanager
 def use_launchers(make: Maker) -> Iterator[None]:
     """Within, calls of all kernels, in all threads, go through launchers that `make` makes, one for each kernel."""
