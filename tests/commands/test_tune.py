@@ -192,6 +192,18 @@ def test_families_are_all_their_kernels_and_are_summed_up(vk, bench):
     assert "gain" in out
 
 
+def test_a_live_page_has_all_results_in_the_end(vk, bench, tmp_path):
+    page = tmp_path / "live.html"
+    code, out, _ = vk("cumulative_sum", "--slice", "cores=1", "--budget", 2, "--db", "none", "--live", page)
+    assert code == 0
+    assert "open it in a browser" in out
+    assert page.read_text().count("cumulative_sum_rows") == 1
+    assert "refresh" not in page.read_text()
+    code, _, errors = vk("softmax_rows", *SMALL, "--db", "none", "--live", tmp_path / "nowhere" / "live.html")
+    assert code == 2
+    assert "does not exist" in errors
+
+
 def test_a_budget_that_ends_before_the_first_plan_is_no_failure(vk, bench):
     _, out, _ = vk("softmax_rows", *SMALL, "--budget", "0.001s", "--db", "none")
     assert "no plan was tried" in out

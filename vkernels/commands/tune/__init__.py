@@ -74,6 +74,11 @@ Model = Annotated[
     ),
 ]
 
+Live = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE.html", help="Page to open in a browser while tuning: it shows the progress."),
+]
+
 Signature = Annotated[
     str | None, typer.Option(metavar="*fp16:16,i32,…", help="Parameter types of a plain Triton kernel.")
 ]
@@ -114,6 +119,7 @@ def tune(
     vary: Vary = None,
     inputs: Inputs = None,
     configs: Configs = None,
+    live: Live = None,
     json: Json = None,
 ) -> None:
     """Find the best plans of kernels by measuring, and store them; later calls use them.
@@ -122,6 +128,7 @@ def tune(
     writable (checked before tuning).
     """
     check_writable(json)
+    check_writable(live)
     begun = time.monotonic()
 
     from vkernels.autotune.drive import stop_from
@@ -134,11 +141,13 @@ def tune(
         raise OptionError("vk tune: give kernels, or --model")
     request = TuneRequest(
         kernels or [], wanted_tasks(shapes or [], dtype, constants), slice_names(target, slice_ or []),
-        stop_from(budget, "--budget"), search, seed, offline, caches, begun,
+        stop_from(budget, "--budget"), search, seed, offline, caches, begun, live,
     )  # fmt: skip
     console = console_for(json, is_wide=True)
     options = TritonOptions(signature, grid, vary, inputs, configs)
     if plain := plain_triton(kernels or []):
+        if live is not None:
+            raise OptionError("--live: there is no page for plain Triton kernels")
         if len(kernels or []) > 1 or len(request.wanted) > 1:
             raise OptionError(f"{plain[0]} is a plain Triton kernel: tune one at a time, with one --shapes")
         stop, slices = request.stop, request.slices

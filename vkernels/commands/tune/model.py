@@ -24,6 +24,7 @@ from vkernels.library.catalogue import CATALOGUE
 
 from ..formatting import format_seconds
 from ..results import table_of
+from .live import live_page
 from .run import TuneOutcome, TuneRequest, live_board, refuse, times_as_fast
 
 SERVICE = f"{__package__}.model_worker:serve"
@@ -57,12 +58,16 @@ def run_model(request: TuneRequest, model: str, database: Database | None, conso
         )
     ends_at = (time.monotonic() if request.began is None else request.began) + request.stop.seconds
     until_turns = ends_at - TURNS_PART * request.stop.seconds - time.monotonic()
-    with live_board(console, 0) as (board, report):
+    with (
+        live_board(console, 0) as (board, on_board),
+        live_page(request.live, console, len(tasks.parts), on_board) as (report, on_results),
+    ):
         board.begin()
         found = tune_model(
             tasks, request.slices, max(LEAST_SECONDS, until_turns), database=database, search=request.search,
             seed=request.seed, on_progress=report, caches=request.caches,
         )  # fmt: skip
+        on_results([result for each in found.results.values() for result in each.values()])
     ends = end_to_end(found, model, max(0.0, ends_at - time.monotonic()), console)
     found = with_end_to_end(found, ends, database, request.caches)
     show_model(console, found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
@@ -36,14 +37,9 @@ from vkernels.library.tasks import library_tasks
 from ..formatting import format_seconds
 from ..options import specs_in
 from ..results import table_of
+from .live import STAGES, live_page
 
 MAX_MOVED = 4
-_STAGES = {
-    "reading": "reading the space", "searching": "searching", "undoing": "which decisions matter",
-    "finalists": "comparing finalists", "compiling": "compiling",
-}  # fmt: skip
-
-
 _SETTINGS = {
     Setting.COLD: "arguments cold", Setting.WARM: "arguments warm", Setting.READ: "result read, arguments cold",
     Setting.CHAIN: "result read at once",
@@ -180,7 +176,7 @@ def _seconds(success: Success | None) -> str:
 
 
 def _numbers(progress: Progress) -> str:
-    parts = [_STAGES.get(progress.stage, progress.stage)]
+    parts = [STAGES.get(progress.stage, progress.stage)]
     if progress.best is not None:
         gain = f" ({progress.default / progress.best:.2f} ×)" if progress.default is not None else ""
         parts.append(f"best {format_seconds(progress.best)}{gain}")
@@ -209,7 +205,8 @@ def slice_names(target: str, slices: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class TuneRequest:
-    """The options of `vk tune`. `began`: of the command, by `time.monotonic`: its first task has so much less time."""
+    """The options of `vk tune`. `began`: of the command, by `time.monotonic`: its first task has so much less time.
+    `live`: the page to write meanwhile."""
 
     kernels: Sequence[str]
     wanted: Sequence[SpecialisationRequest]
@@ -220,6 +217,7 @@ class TuneRequest:
     offline: bool
     caches: str = PROGRAM
     began: float | None = None
+    live: Path | None = None
 
 
 @dataclass
@@ -250,7 +248,10 @@ def run(request: TuneRequest, database: Database | None, console: Console) -> Tu
     tasks = [task for wanted in request.wanted for task in library_tasks(request.kernels, wanted, on_gpu)]
     tasks = list(dict.fromkeys(tasks))
     done = TuneOutcome()
-    with live_board(console, len(tasks)) as (board, report):
+    with (
+        live_board(console, len(tasks)) as (board, on_board),
+        live_page(request.live, console, len(tasks), on_board) as (report, on_results),
+    ):
         for number, task in enumerate(tasks):
             board.begin()
             is_first = number == 0 and request.began is not None
@@ -269,6 +270,7 @@ def run(request: TuneRequest, database: Database | None, console: Console) -> Tu
                 done.was_interrupted = True
                 break
             done.results += found
+            on_results(found)
             for result in found:
                 show_result(console, result)
             if crossed is not None:
