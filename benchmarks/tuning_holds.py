@@ -81,6 +81,7 @@ def judged(task: Task, seed: int, plans: Sequence[Candidate]) -> dict[str, float
 def _reader(values: Mapping[str, Any], written: Sequence[str]) -> Call:
     import torch
 
+    torch.set_num_threads(1)  # more threads than cores wait for each other longer than they read
     results = [torch.as_tensor(values[name]) for name in written]
     others = [torch.ones_like(result) for result in results]
 

@@ -11,7 +11,7 @@ import pytest
 from tests.autotune.database.making import LIMITS, entry
 from vkernels.autotune.database import MODELLED, Database
 from vkernels.autotune.database.entry import compilers
-from vkernels.autotune.report import find
+from vkernels.autotune.report import find, title_of
 from vkernels.commands import main
 from vkernels.commands.report.page import page_of
 from vkernels.ir.plan import Home
@@ -205,3 +205,10 @@ def test_choices_are_drawn_by_plan_and_by_pairs_and_runs_beside_each_other():
     both = page_of(find([*tried("a", 1e9), *later], PRESENT), "a.sqlite")
     assert 'id="slice0-0-runs"' in both
     assert both.count(", 9 trials") == 2
+
+
+def test_a_title_names_the_dtype_of_most_tensors_and_what_differs():
+    shape = {"M": 4, "N": 8}
+    assert title_of("k", shape, "out=float32 x=float32") == "k M=4 N=8 float32"
+    assert title_of("k", shape, "column=int64 out=float32 x=float32") == "k M=4 N=8 float32 column=int64"
+    assert title_of("k", {}, "") == "k"

@@ -16,7 +16,7 @@ from vkernels.runtime.threads import get_threads
 from .asked_task import AskedTask
 from .database.launches import database_in_use
 from .python_interface import tune
-from .tuned import Tuned
+from .tuned import Tuned, Tunings
 
 _log = logging.getLogger(__name__)
 _begun: set[tuple[object, str]] = set()
@@ -43,7 +43,7 @@ def tune_first_use(kernel: Kernel, inputs: Mapping[str, Any]) -> None:
     except Error as error:
         warn_caller(KernelWarning(f"{kernel.name} could not tune itself: {error}"))
         return
-    several = [result] if isinstance(result, Tuned) else list(result.values())
+    several = [result] if isinstance(result, Tuned) else [*result.values()] if isinstance(result, Tunings) else []
     if any(each.stopped == "interrupted" for each in several):
         raise KeyboardInterrupt
 

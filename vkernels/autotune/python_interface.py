@@ -32,19 +32,20 @@ from .input_file import write_inputs
 from .measure import Bench, BenchOptions, Candidate
 from .measure.fixed_plans import with_plan
 from .plan_space import PlanSpace, enough_points, read
-from .result import FailedPlan, Success, TuningResult
+from .result import Success, TuningResult
 from .searches import DEFAULT_SEARCH, SEARCHES
 from .settings import judging_of
 from .slice_names import is_here, slice_limits, slice_target
 from .slices import tune_slices
 from .study import Study, StudyHistory
-from .trials import Objective, ObservedBench, Trial, objective_from, trial_of
+from .trials import Objective, ObservedBench, Trial, interval_of, objective_from, trial_of, trials_of
 from .tune import read_space
 from .tune import tune as tune_task
 from .tuned import Tuned, Tunings
 
 if TYPE_CHECKING:
     from .database.database import Database
+    from .triton_tuning import TritonTuned
 
 SHORTEST = 4.0
 """Seconds of a kernel's share of a function's budget, at least, while there are so many."""
@@ -64,8 +65,9 @@ def tune(
     caches: str = PROGRAM,
     database: str | Path | bool | None = True,
     study: str | Path | None = None,
-    on_trial: Callable[[Trial], object] | None = None,
-) -> Tuned | Tunings:
+    on_trial: Callable[[Any], object] | None = None,
+    grid: str | None = None,
+) -> Tuned | Tunings | TritonTuned | dict[str, TritonTuned]:
     """Find the best plan of a kernel for these inputs by measuring; calls use it from then on.
 
     `kernel`: a kernel, or a function that calls some: each of them is tuned for a part of the budget. `inputs`: its
@@ -78,13 +80,27 @@ def tune(
     the same call continues an interrupted run. `on_trial`: called with each `Trial`.
 
     The database keeps times of the objective `time` without constraints only, since calls take the fastest plan in it;
-    use `result.kernel` otherwise. Returns a `Tuned`; with `slices`, or for a function, several by name. An interrupt
-    (Ctrl-C) ends the search, and the results so far are returned.
+    use `result.kernel` otherwise. Returns a `Tuned`; with `slices`, or for a function, several by name (`Tunings`). An
+    interrupt (Ctrl-C) ends the search, and the results so far are returned.
+
+    A plain Triton kernel needs its `grid`, an expression of constants and sizes: `"cdiv(M, BLOCK_M)"`. `inputs` are
+    those of a launch, with block sizes to begin with unless it has an autotune list. `slices` may be any GPUs: those
+    that are not here are tuned by the static bound of the binaries. Only `budget`, `search`, `seed` and `on_trial`
+    apply. Returns a result with `best.config` for each device by name, or only that without `slices`.
 
     Raises `OptionError` and `ArgumentError` for options and inputs that do not fit, `SetupError` for an absent device
     or a database that is not writable, and `FileError` for a kernel that is in no file.
     """
     try:
+        if not isinstance(kernel, Kernel) and type(kernel).__module__.startswith("triton."):
+            from .triton_python import tune_plain_kernel
+
+            if objective != "time" or constraints is not None or study is not None:
+                raise OptionError("tune: objective, constraints and study do not apply to plain Triton kernels")
+            _refuse_within_workers()
+            return tune_plain_kernel(kernel, inputs, grid, slices, stop_from(budget), seed, on_trial)
+        if grid is not None:
+            raise OptionError("grid: applies to plain Triton kernels")
         return _checked(
             kernel, inputs, budget, objective, constraints, slices, search, seed, caches, database, study, on_trial
         )
@@ -250,32 +266,6 @@ class SliceRun:
             "task": task.to_json(), "slice": self.slice, "objective": options.objective.name, "caches": options.caches,
             "kernel_hash": kernel_hash(built(task)), "constraints": [each.text for each in options.constraints],
         })  # fmt: skip
-
-
-def trials_of(
-    found: TuningResult, space: PlanSpace, measured: Mapping[Any, Any]
-) -> tuple[tuple[Trial, ...], dict[Any, Trial]]:  # fmt: skip
-    """All trials of a result in their order, and by candidate. `measured`: what was measured, if it was no time."""
-    known: list[Success | FailedPlan] = sorted([*found.successes, *found.failures], key=lambda each: each.trial)
-    by_key: dict[Any, Trial] = {}
-    for number, each in enumerate(known):
-        judged = each.measured if isinstance(each, Success) else each.failed
-        value = each.measured.seconds if isinstance(each, Success) else None
-        outcome = measured.get(each.candidate.key, judged)
-        by_key[each.candidate.key] = trial_of(
-            number, each.candidate, outcome, space, value, earlier=each.trial < 0
-        )  # fmt: skip
-    return tuple(by_key.values()), by_key
-
-
-def interval_of(found: TuningResult) -> tuple[float, float] | None:
-    """The 95 % confidence interval of the gain."""
-    best, default = found.best, found.default
-    if best is None or default is None:
-        return None
-    if best.candidate == default.candidate:
-        return 1.0, 1.0
-    return default.seconds / best.measured.high, default.seconds / best.measured.low
 
 
 def _offline(asked: AskedTask, slice: str, options: TuneOptions) -> Tuned:

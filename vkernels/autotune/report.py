@@ -15,10 +15,12 @@ from .database.entry import Entry, Key
 
 
 def title_of(kernel: str, shape: Mapping[str, int], dtypes: str) -> str:
-    """Kernel, sizes and dtypes as one line, with one dtype if all tensors share it."""
-    sizes = " ".join(f"{name}={size}" for name, size in shape.items())
-    named = {part.partition("=")[2] for part in dtypes.split()}
-    return f"{kernel} {sizes} {named.pop() if len(named) == 1 else dtypes}"
+    """Kernel, sizes and dtypes as one line: the dtype of most tensors, and those of the others by name."""
+    sizes = [f"{name}={size}" for name, size in shape.items()]
+    parts = [part.partition("=")[::2] for part in dtypes.split()]
+    usual = Counter(dtype for _, dtype in parts).most_common(1)
+    others = [f"{name}={dtype}" for name, dtype in parts if dtype != usual[0][0]]
+    return " ".join([kernel, *sizes, *(dtype for dtype, _ in usual), *others])
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from vkernels.ir.plan_json import plan_to_json
 from .measure import BySetting, Candidate, Effort, Failed, Measurement, Measures, Outcome, Setting
 from .measure.measures import CANDIDATE_SECONDS
 from .plan_space import PlanSpace
+from .result import FailedPlan, Success, TuningResult
 from .space import Value
 
 REPEATS = 3
@@ -201,3 +202,29 @@ class ObservedBench(Measures):
             number, self.count = self.count, self.count + 1
         value = judged.seconds if isinstance(judged, Measurement) else None
         self.tell(trial_of(number, candidate, self.measured[candidate.key], self.space, value))
+
+
+def trials_of(
+    found: TuningResult, space: PlanSpace, measured: Mapping[Any, Any]
+) -> tuple[tuple[Trial, ...], dict[Any, Trial]]:  # fmt: skip
+    """All trials of a result in their order, and by candidate. `measured`: what was measured, if it was no time."""
+    known: list[Success | FailedPlan] = sorted([*found.successes, *found.failures], key=lambda each: each.trial)
+    by_key: dict[Any, Trial] = {}
+    for number, each in enumerate(known):
+        judged = each.measured if isinstance(each, Success) else each.failed
+        value = each.measured.seconds if isinstance(each, Success) else None
+        outcome = measured.get(each.candidate.key, judged)
+        by_key[each.candidate.key] = trial_of(
+            number, each.candidate, outcome, space, value, earlier=each.trial < 0
+        )  # fmt: skip
+    return tuple(by_key.values()), by_key
+
+
+def interval_of(found: TuningResult) -> tuple[float, float] | None:
+    """The 95 % confidence interval of the gain."""
+    best, default = found.best, found.default
+    if best is None or default is None:
+        return None
+    if best.candidate == default.candidate:
+        return 1.0, 1.0
+    return default.seconds / best.measured.high, default.seconds / best.measured.low

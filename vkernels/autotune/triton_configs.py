@@ -46,6 +46,13 @@ class TritonConfig:
         parts = [repr(dict(self.constants)), f"num_warps={self.warps}", f"num_stages={self.stages}", *more]
         return f"triton.Config({', '.join(parts)})"
 
+    def to_triton(self) -> Any:
+        """The configuration as a `triton.Config`, for `@triton.autotune`."""
+        import triton
+
+        given = {name: value for name, value in self.settings.items() if value is not None}
+        return triton.Config(dict(self.constants), num_warps=self.warps, num_stages=self.stages, **given)
+
     def to_json(self) -> dict[str, Any]:
         """The configuration as JSON, by the names of `triton.Config`."""
         return {"kwargs": dict(self.constants), NUM_WARPS: self.warps, NUM_STAGES: self.stages, **self.settings}
@@ -110,12 +117,12 @@ def _is_block(value: object) -> bool:
     return is_number and value >= MIN_BLOCK and not value & (value - 1)  # type: ignore[operator]
 
 
-def grid_from(text: str) -> Expression:
+def grid_from(text: str, option: str = "--grid") -> Expression:
     """The grid of a launch, `cdiv(M, BLOCK_M), cdiv(N, BLOCK_N)`: of constants and integers that a launch passes.
 
-    Raises `OptionError` for anything else.
+    Raises `OptionError` that names the `option` for anything else.
     """
-    return parse_expression(text, "--grid", "cdiv(M, BLOCK_M), cdiv(N, BLOCK_N)", {**FUNCTIONS, "cdiv": ceiling})
+    return parse_expression(text, option, "cdiv(M, BLOCK_M), cdiv(N, BLOCK_N)", {**FUNCTIONS, "cdiv": ceiling})
 
 
 def grid_of(grid: Expression, known: Mapping[str, Any]) -> tuple[int, ...]:

@@ -11,9 +11,11 @@ from rich.console import Console
 from rich.text import Text
 
 from vkernels.autotune.drive import Stop
+from vkernels.autotune.expressions import Expression
 from vkernels.autotune.result import MEASURED
 from vkernels.autotune.slice_names import is_here, place_of, target_of, usable
 from vkernels.autotune.triton_configs import ConfigSpace, TritonConfig, around, block_names, grid_from, listed
+from vkernels.autotune.triton_python import PRUNE
 from vkernels.autotune.triton_tuning import (
     Bound,
     BoundTools,
@@ -75,7 +77,7 @@ def run_triton(
     with InspectPool() as preparing, CompilePool() as compiling:
         answer = describe(preparing, source)
         parameters = [TritonParameter(**each) for each in answer["parameters"]]
-        space = space_of(answer, request, options, console)
+        space = space_of(answer, request, options, grid, console)
         known = {**request.constants, **space.configs[space.given].constants}
         missing = [p.name for p in parameters if not p.constant] if options.signature is None else []
         if missing and offline:
@@ -88,10 +90,10 @@ def run_triton(
                 task = TritonTask(source, signature, dict(request.shape), grid)
                 task.programs(space.configs[space.given])
                 bound = static_bounds(task, target_of(slice_), BoundTools(preparing, compiling, DiskCache()))
-                notes = [_PRUNE] if answer["has_prune"] else []
+                notes = [PRUNE] if answer["has_prune"] else []
                 found = tune_triton(task, slice_, space, bound, stop, seed=seed, at_once=len(usable()), notes=notes)
             else:
-                found = _measured(name, slice_, space, request, options, stop, seed)
+                found = _measured(name, slice_, space, request, options, grid, stop, seed)
             results.append(found)
             show(console, found)
             if found.stopped == "interrupted":
@@ -102,11 +104,8 @@ def run_triton(
     return results
 
 
-_PRUNE = "the prune function of its autotune needs the arguments of a launch, so it was not applied"
-
-
 def space_of(
-    answer: dict[str, Any], request: SpecialisationRequest, options: TritonOptions, console: Console
+    answer: dict[str, Any], request: SpecialisationRequest, options: TritonOptions, grid: Expression, console: Console
 ) -> ConfigSpace:
     """The configurations to try: the autotune list, or block sizes around the given ones.
 
@@ -118,7 +117,7 @@ def space_of(
     first = with_usual(described[0], request.constants)
     known = {each["name"] for each in answer["parameters"]}
     if options.vary is None:
-        names = block_names(first, grid_from(options.grid) if options.grid else None)
+        names = block_names(first, grid)
     else:
         names = [each.strip() for each in options.vary.split(",") if each.strip()]
         unknown = [each for each in names if each not in known]
@@ -177,8 +176,8 @@ _PRESENT = ("nvidia:", "amd:", "cuda:")
 
 
 def _measured(
-    name: str, slice_: str, space: ConfigSpace, request: SpecialisationRequest, options: TritonOptions, stop: Stop,
-    seed: int,
+    name: str, slice_: str, space: ConfigSpace, request: SpecialisationRequest, options: TritonOptions,
+    grid: Expression, stop: Stop, seed: int,
 ) -> TritonTuned:  # fmt: skip
     from vkernels.autotune.triton_online import launch_inputs, measured_launch
     from vkernels.compiler.backends.triton_kernels import jit_parameters
@@ -190,8 +189,6 @@ def _measured(
         raise OptionError(f"--inputs: {source.file} has no function {options.inputs!r}")
     names = [parameter.name for parameter in jit_parameters(kernel)]
     arguments = {**launch_inputs(names, made(), f"--inputs {options.inputs}"), **request.constants, **request.shape}
-    assert options.grid is not None, "it was refused otherwise"
-    grid = grid_from(options.grid)
     launch = measured_launch(kernel, arguments, grid, place_of(slice_).device)
     seconds_of: Bound = launch.seconds
     task = TritonTask(source, JitSignature(()), {}, grid)

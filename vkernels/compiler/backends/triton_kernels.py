@@ -45,6 +45,11 @@ def is_triton_kernel(value: object) -> bool:
     return isinstance(_innermost(value), JITFunction)
 
 
+def jit_function(kernel: Any) -> Any:
+    """The Python function of a kernel."""
+    return _innermost(kernel).fn
+
+
 def jit_parameters(kernel: Any) -> tuple[JitParameter, ...]:
     """The kernel's parameters in their order."""
     return tuple(JitParameter(p.name, bool(p.is_constexpr)) for p in _innermost(kernel).params)
