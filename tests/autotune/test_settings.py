@@ -13,7 +13,7 @@ from vkernels.autotune.drive import Stop
 from vkernels.autotune.history import History
 from vkernels.autotune.measure import BySetting, Candidate, Failed, FailureReason, Measurement, Setting
 from vkernels.autotune.plan_space import PlanSpace
-from vkernels.autotune.rerank import MAX_ROUNDS, is_surely_faster
+from vkernels.autotune.rerank import MAX_ROUNDS, combined, is_surely_faster
 from vkernels.autotune.settings import CACHES, PROGRAM, Judged, judge, judging_of
 from vkernels.autotune.slice_names import slice_limits, slice_target
 from vkernels.ir.errors import OptionError
@@ -105,6 +105,33 @@ def test_who_loses_for_sure_does_not_fight_on():
     assert fought[0] == [0, 1, 2]
     assert all(rivals == [0, 2] for rivals in fought[1:])
     assert 1 < len(fought) < MAX_ROUNDS
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_machine_that_slows_down_after_all_are_beaten_makes_no_winner_of_a_loser(seed: int):
+    random = np.random.default_rng(seed)
+    slowdown, compared = 1.0, []
+
+    def compare(rivals: Sequence[int]) -> list[BySetting]:
+        nonlocal slowdown
+        compared.append(list(rivals))
+        seconds = [{COLD: 1.0, WARM: 1.0, CHAIN: 1.0}, {COLD: 0.7, WARM: 0.9, CHAIN: 1.3}]
+        found = [{s: Measurement(t * slowdown, t * slowdown, t * slowdown, 9) for s, t in seconds[number].items()}
+                 for number in rivals]  # fmt: skip
+        slowdown *= random.uniform(1.2, 2.0)
+        return found
+
+    base, other = judge(FINALS, compare, 2, 0, lambda compared, more: True)
+    assert compared == [[0, 1]], "the base is not timed alone"
+    assert other.loses_in == (CHAIN,)
+    assert not is_surely_faster(other.outcome, base.outcome)
+
+
+def test_ratios_stay_where_the_base_alone_stayed():
+    exact = [Measurement(t, t, t, 9) for t in (1.0, 1.3, 2.0)]
+    rounds = [{0: exact[0], 1: exact[1]}, {0: exact[2]}]
+    base, other = combined(rounds, 0)
+    assert other.seconds / base.seconds == pytest.approx(1.3)
 
 
 def test_who_fails_in_one_setting_has_failed():

@@ -39,7 +39,8 @@ def rerank(
     spare: Callable[[], bool] = lambda: True, favourite: int | None = None,
     beaten: Callable[[], Collection[int]] = tuple,
 ) -> list[Outcome]:  # fmt: skip
-    """Compare until no candidate seems faster than number `base`, or one surely is after `ROUNDS`, or `MAX_ROUNDS`.
+    """Compare until no candidate seems faster than number `base`, or one surely is after `ROUNDS`, or `MAX_ROUNDS`,
+    or all others are beaten.
 
     `compare`: measures the candidates of these numbers: first all `count`, then the base and the `CONTENDERS` that seem
     fastest, including the `favourite`. `may(compared, more)`: whether there is time for so many more; `spare`: whether
@@ -54,7 +55,11 @@ def rerank(
         out = beaten()
         fighting = _fighting(outcomes, rounds, base, favourite, out)
         rivals = [outcomes[number] for number in range(count) if number not in out]
-        if not _goes_on(rivals, outcomes[base], len(rounds), spare) or not may(fought, len(fighting)):
+        if (
+            len(fighting) < 2
+            or not _goes_on(rivals, outcomes[base], len(rounds), spare)
+            or not may(fought, len(fighting))
+        ):
             break
         rounds.append(dict(zip(fighting, compare(fighting), strict=True)))
     return combined(rounds, base)
@@ -63,13 +68,15 @@ def rerank(
 def combined(rounds: Sequence[Mapping[int, Outcome]], base: int) -> list[Outcome]:
     """Combine the outcomes of several rounds, by number; a candidate that failed once has failed.
 
-    Each candidate of a round was in all rounds before.
+    Each candidate of a round was in all rounds before. One that dropped out keeps its ratio to the others that stayed,
+    or to the base if that alone stayed: the machine may have become slower meanwhile.
     """
     last = _of_last(rounds, base)
     found = dict(last)
     for count in reversed(range(1, len(rounds))):
         then = _of_last(rounds[:count], base)
-        slower = max((_slower(then[number], last[number]) for number in last if number != base), default=1.0)
+        stayed = [number for number in last if number != base] or [base]
+        slower = max(_slower(then[number], last[number]) for number in stayed)
         found |= {number: scaled(each, slower) for number, each in then.items() if number not in found}
     return [found[number] for number in rounds[0]]
 
