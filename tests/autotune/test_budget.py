@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from vkernels.autotune.database import Database
@@ -28,6 +29,7 @@ from vkernels.autotune.measure import (
 )
 from vkernels.autotune.plan_space import MIN_POINTS, PlanSpace, read
 from vkernels.autotune.progress import Progress
+from vkernels.autotune.result import TuningResult
 from vkernels.autotune.slice_names import slice_limits, slice_target
 from vkernels.autotune.tune import tune
 from vkernels.library.tasks import library_tasks
@@ -89,6 +91,7 @@ def reading(clock: Clock, seconds: float):
 SECONDS = st.floats(0.01, 5.0)
 
 
+@hypothesis_settings(max_examples=25)
 @given(
     budget=st.floats(0.5, 60.0), costs=st.lists(SECONDS, min_size=1, max_size=7), starting=SECONDS, space=SECONDS,
     caches=st.sampled_from(["cold", "program"]),
@@ -103,6 +106,7 @@ def test_no_run_takes_longer_than_its_budget(budget, costs, starting, space, cac
     assert (result.best is not None) is bool(bench.measured), "what was measured is returned"
 
 
+@hypothesis_settings(max_examples=10)
 @given(cost=st.floats(0.01, 0.5), settings=st.sampled_from(["cold", "program"]))
 def test_finalists_are_compared_where_there_is_time_for_a_few_measurements(cost, settings):
     budget = 60 * cost
@@ -119,6 +123,32 @@ def test_a_plan_that_the_end_cut_off_is_no_failure(tmp_path: Path):
     with Database.open(str(tmp_path / "a.sqlite")) as database:
         tune(TASK, "cpu", Stop(seconds=10.0), bench=bench, database=database, space=SPACE, clock=clock)
         assert [entry.failure for entry in database.entries() if entry.failure] == []
+
+
+def test_without_time_to_compare_the_default_plan_stays_for_calls_as_well(tmp_path: Path):
+    class Comparing(SlowBench):
+        def compare_in(self, settings: Sequence[Setting], candidates: Sequence[Candidate]) -> list[BySetting]:
+            self.clock.spend(1e9)
+            return []
+
+    def run(database: Database) -> TuningResult:
+        clock = Clock(until=10.0)
+        bench = Comparing(lambda each: 1.0 if each.plan == default else 0.5, clock=clock, costs=[0.2])
+        return tune(TASK, "cpu", Stop(seconds=10.0), bench=bench, database=database, space=SPACE, clock=clock)
+
+    default = SPACE.plan(SPACE.default)
+    with Database.open(str(tmp_path / "a.sqlite")) as database:
+        result = run(database)
+        assert result.best == result.default is not None
+        assert not result.final
+        assert any(each.seconds < result.default.seconds for each in result.successes)
+        (final,) = [entry for entry in database.entries() if entry.final]
+        assert final.default
+        assert database.candidates(final.key, TASK.shape)[0] == final
+        chosen = next(each for each in result.successes if each.point != SPACE.default)
+        history_of(database, SPACE).add(chosen.candidate, replace(chosen.measured, high=chosen.seconds), 0, final=True)
+        run(database)
+        assert len([entry for entry in database.entries() if entry.final]) == 2
 
 
 def test_the_default_plan_has_all_the_time_and_others_a_part():

@@ -146,6 +146,7 @@ class TuningRun:
     known: dict[Point, Success | FailedPlan] = field(default_factory=dict)
     trials: int = 0
     _final_before: set[Point] = field(default_factory=set)
+    _was_cut_off: bool = False
     _prepared: dict[Point, tuple[Failed | None, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -175,7 +176,7 @@ class TuningRun:
                 moved = self._ablate(search, float("inf"))
                 finalists = finalists if self._finalists() == chosen else self._compared(is_last=False)
         except OutOfTimeError:
-            stopped = "seconds"
+            stopped, self._was_cut_off = "seconds", True
         except KeyboardInterrupt:
             stopped = stopped or "interrupted"
         return stopped, finalists, moved
@@ -186,8 +187,13 @@ class TuningRun:
         among = finalists or successes
         default = next((each for each in among if each.point == self.space.default), None)
         best = self._winner(among, default)
-        if finalists and best is not None and self.origin == MEASURED:
-            for each in finalists:
+        if self._was_cut_off and not finalists and default is not None and self.space.default_may_win:
+            # No plan is proved to be faster in all settings: calls use the default one, or an earlier run's choice.
+            best, proved = default, [] if self._final_before else [default]
+        else:
+            proved = finalists
+        if proved and best is not None and self.origin == MEASURED:
+            for each in proved:
                 final = each is best or each.point in self._final_before
                 if final or each is default:
                     self.history.add(each.candidate, each.measured, each.trial, final=final, default=each is default)

@@ -21,7 +21,7 @@ from vkernels.autotune.drive import Stop
 from vkernels.autotune.measure import Setting
 from vkernels.autotune.model_tuning import ModelResult
 from vkernels.autotune.progress import Listener, Progress
-from vkernels.autotune.result import MODELLED, STATIC_BOUND, Crossed, Success, TuningResult
+from vkernels.autotune.result import MEASURED, MODELLED, STATIC_BOUND, Crossed, Success, TuningResult
 from vkernels.autotune.searches import SEARCHES
 from vkernels.autotune.settings import judging_of
 from vkernels.autotune.slice_names import is_here, slice_limits
@@ -144,10 +144,13 @@ def _outcome(result: TuningResult) -> str:
         return "every plan failed" if result.failures else "no plan was tried: the budget did not suffice to begin"
     if result.default is None:
         return f"{_seconds(result.best)}{modelled}; the default plan failed"
+    is_unsure = not result.final and result.origin == MEASURED
+    if result.best.point == result.default.point and is_unsure and result.stopped == "seconds":
+        return f"the default plan stays, {_seconds(result.best)}: there was no time to compare others with it"
     if result.best.point == result.default.point:
         return f"the default plan is the best: {_seconds(result.best)}{modelled}"
     assert result.gain is not None, "there is a default"
-    turns = "" if result.final or result.origin == MODELLED else ", not confirmed by interleaved timing"
+    turns = ", not confirmed by interleaved timing" if is_unsure else ""
     times = f"{_seconds(result.best)}, the default {_seconds(result.default)}{modelled}{turns}"
     return f"{times_as_fast(result.gain)} the default plan: {times}"
 
