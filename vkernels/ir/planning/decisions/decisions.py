@@ -12,9 +12,9 @@ from .copies import COPIES
 from .decision import Alternatives, PlanDecision
 from .descriptors import DESCRIPTORS
 from .guards import GUARDS
-from .homes import HOMES, all_in_memory
+from .homes import HOMES, all_in_memory, all_on_chip
 from .k_major import K_MAJOR
-from .lanes import LANES, MAX_LANE_AXES
+from .lanes import LANES, lane_axes
 from .launches import LAUNCHES, homes_across
 from .online import ONLINE
 from .order import ORDER
@@ -84,14 +84,17 @@ def starting_choices(space: PlanSearchSpace) -> Iterator[StructuralChoices]:
 
     A CPU may pack all operands at once: packing them one by one would look worse at each step. It may go online while
     holding the results of dots, or while accumulating them in their homes: without going online, it must not hold what
-    its registers do not.
+    its registers do not. Where lanes are along a batch of small products, what one gives the next is kept for all of
+    the batch.
     """
     on_cpu = space.limits.warp == 1
     packable = tuple(sorted(space.needs.packable)) if space.needs.dots else ()
     for held in space.holdable():
-        for lanes in (space.lanes[:MAX_LANE_AXES] if on_cpu else space.lanes[:1]) or (None,):
+        for lanes in (lane_axes(space) if on_cpu else space.lanes[:1]) or (None,):
             plain = StructuralChoices(held=held, order=space.tiles, lanes=lanes)
             yield plain
+            if on_cpu and lanes in space.batch_lanes and (homes := all_on_chip(space, held)):
+                yield replace(plain, homes=homes)
             if space.lean:
                 yield replace(plain, homes=all_in_memory(space))
             if on_cpu and packable:

@@ -25,6 +25,12 @@ def all_in_memory(space: PlanSearchSpace) -> tuple[tuple[str, Home], ...]:
     return tuple((label, Home.MEMORY) for label in sorted(set(labels)))
 
 
+def all_on_chip(space: PlanSearchSpace, held: frozenset[str]) -> tuple[tuple[str, Home], ...]:
+    """Homes on chip for all crossing values that are not held whole."""
+    values = [value for value in space.needs.crossing if Home.SHARED in value.homes and not set(value.whole) <= held]
+    return tuple((label, Home.SHARED) for label in sorted({value.label for value in values}))
+
+
 def in_memory(choices: StructuralChoices) -> StructuralChoices:
     """The same with swap space in place of shared memory."""
     homes = {label: Home.MEMORY if home is Home.SHARED else home for label, home in choices.homes}

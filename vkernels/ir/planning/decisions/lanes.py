@@ -10,11 +10,16 @@ from ..space import PlanSearchSpace, StructuralChoices
 from .decision import PlanDecision
 
 MAX_LANE_AXES = 3
-"""Axes along the lanes that are tried."""
+"""Axes along the lanes that are tried, and one more where small products are alike."""
+
+
+def lane_axes(space: PlanSearchSpace) -> tuple[str, ...]:
+    """The axes that may be along the lanes, of which the first are the likeliest."""
+    return tuple(dict.fromkeys((*space.lanes[:MAX_LANE_AXES], *space.batch_lanes)))
 
 
 def _axes(space: PlanSearchSpace, choices: StructuralChoices) -> Iterator[StructuralChoices]:
-    return (replace(choices, lanes=axis) for axis in space.lanes[:MAX_LANE_AXES] if axis != choices.lanes)
+    return (replace(choices, lanes=axis) for axis in lane_axes(space) if axis != choices.lanes)
 
 
 LANES = PlanDecision("lanes", "axis", alternatives=lambda space: [partial(_axes, space)])
