@@ -26,6 +26,7 @@ KERNELS = {
     "stencil_square": "stencils",
     "spdnn": "spdnn",
     "take_columns": "spdnn",
+    "mass": "finite_elements",
 }
 """Kernels, and the library's module of each."""
 

@@ -228,3 +228,14 @@ def test_few_rows_are_multiplied_with_many_loads_under_way_on_nvidia(device, row
     module, limits = build("matmul_bias", "float16")[1], limits_of(target_named(device))
     plan = choose_plan(kernel_of(module), {"M": rows, "N": 8192, "K": 8192}, limits).plan
     assert least <= plan.stages <= most
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("degree", [2, 4, 5])
+def test_chained_small_products_have_lanes_along_their_batch(degree: int, dtype: str) -> None:
+    """One register then holds the same element of 16 products; of one product they are too few to fill it."""
+    kernel = kernel_of(build("mass", dtype)[1])
+    sizes = {"E": 1024, "C": 1, "P": degree + 1, "Q": degree + 2}
+    plan = choose_plan(kernel, sizes, CPU).plan
+    assert (plan.lanes, plan.tiles["e"]) == ("e", 16)
+    assert choose_plan(kernel, {**sizes, "E": 3}, CPU).plan.lanes != "e"
