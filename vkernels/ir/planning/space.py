@@ -125,17 +125,6 @@ class PlanSearchSpace:
         return tuple(able) or tuple(ranked[:1])
 
     @cached_property
-    def batch_lanes(self) -> tuple[str, ...]:
-        """The tile axis with the most positions that the results of several dots, one made of another, all have: lanes
-        along it do the same of as many small products, element by element."""
-        dots = self.needs.dots
-        shared = set.intersection(*({*dot.batch, *dot.rows, *dot.columns} for dot in dots)) if len(dots) > 1 else set()
-        able = [
-            axis for axis in self.lanes if axis in shared and axis in self.tiles and self.extents[axis] >= self.width
-        ]
-        return tuple(sorted(able, key=lambda axis: -self.extents[axis])[:1])
-
-    @cached_property
     def stored(self) -> frozenset[str]:
         """Tensors that the kernel writes with plain stores."""
         names = dict(zip(self.kernel.body.block.args, (p.data for p in self.kernel.parameters), strict=True))

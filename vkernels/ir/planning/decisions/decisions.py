@@ -14,7 +14,7 @@ from .descriptors import DESCRIPTORS
 from .guards import GUARDS
 from .homes import HOMES, all_in_memory, all_on_chip
 from .k_major import K_MAJOR
-from .lanes import LANES, lane_axes
+from .lanes import LANES, batch_lanes, lane_axes
 from .launches import LAUNCHES, homes_across
 from .online import ONLINE
 from .order import ORDER
@@ -93,7 +93,7 @@ def starting_choices(space: PlanSearchSpace) -> Iterator[StructuralChoices]:
         for lanes in (lane_axes(space) if on_cpu else space.lanes[:1]) or (None,):
             plain = StructuralChoices(held=held, order=space.tiles, lanes=lanes)
             yield plain
-            if on_cpu and lanes in space.batch_lanes and (homes := all_on_chip(space, held)):
+            if on_cpu and lanes in batch_lanes(space) and (homes := all_on_chip(space, held)):
                 yield replace(plain, homes=homes)
             if space.lean:
                 yield replace(plain, homes=all_in_memory(space))

@@ -15,7 +15,18 @@ MAX_LANE_AXES = 3
 
 def lane_axes(space: PlanSearchSpace) -> tuple[str, ...]:
     """The axes that may be along the lanes, of which the first are the likeliest."""
-    return tuple(dict.fromkeys((*space.lanes[:MAX_LANE_AXES], *space.batch_lanes)))
+    return tuple(dict.fromkeys((*space.lanes[:MAX_LANE_AXES], *batch_lanes(space))))
+
+
+def batch_lanes(space: PlanSearchSpace) -> tuple[str, ...]:
+    """The tile axis with the most positions that the results of several dots all have, if it fills a register: lanes
+    along it do the same of as many small products, element by element."""
+    dots = space.needs.dots
+    if len(dots) < 2:
+        return ()
+    shared = set.intersection(*({*dot.batch, *dot.rows, *dot.columns} for dot in dots)) & {*space.lanes}
+    able = [axis for axis in space.tiles if axis in shared and space.extents[axis] >= space.width]
+    return tuple(sorted(able, key=lambda axis: -space.extents[axis])[:1])
 
 
 def _axes(space: PlanSearchSpace, choices: StructuralChoices) -> Iterator[StructuralChoices]:
