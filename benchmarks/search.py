@@ -4,9 +4,10 @@
 
 Each GPU's recorded space is searched as if it were new: without seeds, and with those that the other five GPUs give
 (`best_of_neighbours`), which count as evaluations. A score is the optimum's time over that of the best point found so
-far: the median of the repeats, then the mean of the GPUs. Replays stop at the optimum. kernel_tuner's strategies run in
-its own simulation mode where it is installed (`pip install 'vkernels[benchmarks]'`). `--alone` searches each file by
-itself, without seeds: for spaces of one device. With `--cache`, finished parts are kept, and not run again.
+far, the mean of the GPUs; shown are its mean over the repeats, which differ by the seed of chance, and the 95 %
+interval of that mean. Replays stop at the optimum. kernel_tuner's strategies run in its own simulation mode where it is
+installed (`pip install 'vkernels[benchmarks]'`). `--alone` searches each file by itself, without seeds: for spaces of
+one device. With `--cache`, finished parts are kept, and not run again.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ from time import process_time
 from typing import Annotated
 
 import numpy as np
+import numpy.typing as npt
 import typer
 from rich.console import Console
 from rich.table import Table
+from scipy import stats
 
 from vkernels.autotune.drive import Stop, drive
 from vkernels.autotune.history import best_of_neighbours
@@ -36,7 +39,7 @@ MARKS = (25, 50, 100, 200)
 OURS = tuple(name for name in SEARCHES if name != "exhaustive")
 Run = Callable[[int, Sequence[Point]], list[float]]
 """Times of the points measured, in turn, in any unit, by the seed of chance and the points to begin with."""
-console = Console(highlight=False)
+console = Console(highlight=False, width=140)
 
 
 def run_ours(recording: RecordedSpace, name: str, seed: int, seeds: Sequence[Point]) -> list[float]:
@@ -77,13 +80,26 @@ def contestants(only: str) -> dict[str, Callable[[RecordedSpace], Run]]:
 
 def measured(
     make: Callable[[RecordedSpace], Run], recording: RecordedSpace, seeds: Sequence[Point], repeats: int
-) -> list[float]:
-    """The median score at each mark."""
+) -> list[list[float]]:
+    """The score at each mark, by repeat."""
     run = make(recording)
-    return np.median([scores(run(seed, seeds), recording.optimum) for seed in range(repeats)], 0).tolist()
+    return [scores(run(seed, seeds), recording.optimum) for seed in range(repeats)]
 
 
-def cached(folder: Path | None, key: str, compute: Callable[[], list[float]]) -> list[float]:
+def mean_with_interval(found: npt.ArrayLike) -> list[tuple[float, float, float]]:
+    """The mean at each mark and the ends of its 95 % interval; `found`: by repeat and mark. One repeat has no interval.
+
+    Student's distribution of the mean: scores of repeats are independent, and those of a mark have one distribution.
+    """
+    values = np.asarray(found, np.float64)
+    means, repeats = values.mean(0), len(values)
+    if repeats < 2:
+        return [(float(mean), float("nan"), float("nan")) for mean in means]
+    reach = stats.t.ppf(0.975, repeats - 1) * values.std(0, ddof=1) / np.sqrt(repeats)
+    return [(float(mean), float(mean - r), float(mean + r)) for mean, r in zip(means, reach, strict=True)]
+
+
+def cached(folder: Path | None, key: str, compute: Callable[[], list[list[float]]]) -> list[list[float]]:
     """What `compute` gives, kept in a file of `folder`."""
     if folder is None:
         return compute()
@@ -91,18 +107,25 @@ def cached(folder: Path | None, key: str, compute: Callable[[], list[float]]) ->
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(compute()))
-    found: list[float] = json.loads(path.read_text())
+    found: list[list[float]] = json.loads(path.read_text())
     return found
 
 
-def show(title: str, rows: dict[str, list[list[float]]], names: Sequence[str]) -> None:
-    """Print the means of the recordings at each mark, and each recording's scores by the default search."""
+def show(title: str, rows: dict[str, list[list[list[float]]]], names: Sequence[str]) -> None:
+    """Print the means of the recordings at each mark, and each recording's by the default search, with intervals.
+
+    `rows`: by search, the scores by recording, repeat and mark.
+    """
     table = Table("search", *[str(mark) for mark in MARKS], title=title)
     for label, found in sorted(rows.items(), key=lambda row: -float(np.mean(row[1]))):
-        table.add_row(label, *[f"{mean:.3f}" for mean in np.mean(found, 0)])
+        table.add_row(label, *_shown(np.mean(found, 0)))
     console.print(table)
     for name, found_here in zip(names, rows.get(DEFAULT_SEARCH, []), strict=False):
-        console.print(f"{DEFAULT_SEARCH} on {name}: {' '.join(f'{score:.3f}' for score in found_here)}")
+        console.print(f"{DEFAULT_SEARCH} on {name}: {'  '.join(_shown(found_here))}")
+
+
+def _shown(found: npt.ArrayLike) -> list[str]:
+    return [f"{mean:.3f} ({low:.3f}–{high:.3f})" for mean, low, high in mean_with_interval(found)]
 
 
 def main(
@@ -125,14 +148,14 @@ def main(
         return
     names = [recording.name.removeprefix("convolution-") for recording in recordings]
     for seeded in (False, True) if seeds and not alone and len(recordings) > 1 else (False,):
-        rows: dict[str, list[list[float]]] = {}
+        rows: dict[str, list[list[list[float]]]] = {}
         for label, make in contestants(only).items():
             began = process_time()
             rows[label] = []
             for recording in recordings:
                 others = [other.outcomes for other in recordings if other is not recording]
                 begin = best_of_neighbours(recording.space, others) if seeded else []
-                key = f"{label} {recording.name} {'seeded' if seeded else 'alone'} {repeats}"
+                key = f"{label} {recording.name} {'seeded' if seeded else 'alone'} each of {repeats}"
                 rows[label].append(
                     cached(
                         cache,

@@ -20,7 +20,7 @@ from vkernels.autotune.drive import Stop
 from vkernels.autotune.history import History
 from vkernels.autotune.measure import BenchOptions, Candidate, Effort, Failed, FailureReason, Measurement
 from vkernels.autotune.plan_space import PlanSpace, read
-from vkernels.autotune.rerank import ROUNDS
+from vkernels.autotune.rerank import FEW_ROUNDS
 from vkernels.autotune.result import Success, TuningResult
 from vkernels.autotune.slice_names import slice_limits, slice_target, usable
 from vkernels.autotune.slices import tune_slices
@@ -152,7 +152,7 @@ def test_a_plan_that_takes_more_than_a_slice_has_is_not_run_there(monkeypatch: p
 def test_slices_that_are_alike_fight_together_and_tasks_beside_another_have_fewer_cores():
     found, made = _tune(lambda slice, each: 1e-3 * (1 + len(str(each.plan)) % 7), [ONE, LEAN, TINY])
     fights = sum(held is None for bench in made for held in bench.held)  # the rest is the table of all on all
-    assert 1 <= fights <= 2 * ROUNDS  # of three slices
+    assert 1 <= fights < 3 * 3 * FEW_ROUNDS  # three slices, each alone in three settings, would have more
     assert all(result.final for result in found.results.values())
     with Benches(TASK, [ONE, LEAN, TINY], make=maker(lambda slice, _: 1.0)[0], most=1) as benches:
         assert len({bench.place.cores for bench in benches._all}) == len(benches._all) == 1
