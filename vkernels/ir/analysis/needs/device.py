@@ -86,6 +86,7 @@ class NeedsDevice:
 NVIDIA = {
     "base": 22.0,
     "alive": 1.03,
+    "sums": 1.0,
     "address": 0.4,
     "between": 0.8,
     "unrolled": 4.0,
@@ -96,6 +97,7 @@ NVIDIA = {
 AMD = {
     "base": 15.0,
     "alive": 1.6,
+    "sums": 0.78,
     "address": 0.25,
     "between": 0.65,
     "unrolled": 4.0,
@@ -106,6 +108,7 @@ AMD = {
 CPU = {
     "base": 1.0,
     "alive": 1.0,
+    "sums": 1.0,
     "address": 0.0,
     "between": 1.0,
     "unrolled": 1.0,
@@ -116,8 +119,10 @@ CPU = {
 """Constants fitted to compiled binaries, for each kind of device.
 
 `base`: registers of a thread without tiles: addresses of tensors, counters, scalars. `alive`: registers for each 4
-bytes of live tiles. `address`: for each register of addresses, many of which compilers fold into accesses. `between`:
-the live part of values that are neither loaded nor wait. `unrolled`: iterations of a loop within a phase that overlap.
+bytes of live tiles; `sums`: the part of those that sums of dots on tensor cores take, around which AMD's scheduler does
+not spread out (31 binaries of products for gfx90a, gfx942 and gfx950). `address`: for each register of addresses, many
+of which compilers fold into accesses. `between`: the live part of values that are neither loaded nor wait. `unrolled`:
+iterations of a loop within a phase that overlap.
 `operands`: the live part of the operands of a dot on plain units; `piped`: more of them in a pipelined loop.
 `going_on`: registers more where a persistent program's loop of dots goes on to the next program's, whose addresses and
 masks it needs besides: 53 to 66 in four pairs of binaries of NVIDIA's, spilled ones included, 110 in one of AMD's.

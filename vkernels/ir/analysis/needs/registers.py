@@ -239,6 +239,7 @@ def _dot(state: _Phase, op: DotOp) -> Expr:
     is_added = op.precision.data == "tf32" and isinstance(element_of(narrow(op.left)), FLOAT8)
     twice = inside * wide * FROM_SHARED if is_added else ZERO
     accumulators = (1 - _in_tensor_memory(flow, op)) * (1 + twice) * dot_bytes(flow, op)
+    accumulators = accumulators * (1 - inside * (1 - symbol("fit.sums")))
     return accumulators + inside * (1 - wide * FROM_SHARED) * step
 
 
