@@ -239,7 +239,9 @@ def _dot(state: _Phase, op: DotOp) -> Expr:
     is_added = op.precision.data == "tf32" and isinstance(element_of(narrow(op.left)), FLOAT8)
     twice = inside * wide * FROM_SHARED if is_added else ZERO
     accumulators = (1 - _in_tensor_memory(flow, op)) * (1 + twice) * dot_bytes(flow, op)
-    accumulators = accumulators * (1 - inside * (1 - symbol("fit.sums")))
+    wholes = [axis.name for axis in flow.analysis.axes.values() if not axis.is_tile]
+    plain = inside * (1 - total(symbol(f"online.{axis}") for axis in wholes))  # others are rescaled between
+    accumulators = accumulators * (1 - plain * (1 - symbol("fit.sums")))
     return accumulators + inside * (1 - wide * FROM_SHARED) * step
 
 
