@@ -52,7 +52,7 @@ PROCESS_SECONDS = 120.0
 KERNELS = (
     "layer_norm_rows,mass,stencil_square,rms_norm_rows,softmax_rows,l2_normalize_rows,rotate_pairs,cumulative_sum_rows,"
     "matmul_bias,attention_rows,convolve,group_norm_groups,activate_elements,adamw_elements,cross_entropy_rows,"
-    "sum_segment_rows,csr_times_dense,stencil_cross,reduce_middle,spdnn"
+    "sum_segment_rows,csr_times_dense,stencil_cross,reduce_middle,sparse_layer"
 )
 IN_MODEL = "whole model"
 VK = "import sys; from vkernels.commands import main; sys.exit(main())"
