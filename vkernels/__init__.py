@@ -46,6 +46,7 @@ from vkernels.runtime import (
     get_threads,
     on_launch,
     priority,
+    profile,
     set_deterministic,
     set_threads,
     stats,
@@ -57,6 +58,10 @@ from .language import *
 from .bundles.vk_load import load  # replaces the language's, which it is in kernels
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence as _Sequence
+
+    from vkernels.compiler.call_profiles import CallKey as _CallKey
+    from vkernels.compiler.call_profiles import CallProfile as _CallProfile
     from vkernels.torch.custom_ops import torch_op
 
     from .autotune.database.launches import use_database
@@ -77,7 +82,7 @@ __all__ = [
     "float16", "float32", "float64", "floor", "fma", "full", "full_like", "function", "gelu", "get_deterministic",
     "get_priority", "get_threads", "int8", "int16", "int32", "int64", "isinf", "isnan", "kernel", "load", "log",
     "log1p", "log2", "max", "maximum", "mean", "min", "minimum", "on_launch", "patient", "phase", "pow", "print",
-    "priority", "product", "promote", "random", "random_bits", "range", "relu", "reshape", "round", "rsqrt",
+    "priority", "product", "profile", "promote", "random", "random_bits", "range", "relu", "reshape", "round", "rsqrt",
     "scratch", "set_deterministic", "set_threads", "sigmoid", "silu", "sin", "size", "sqrt", "stats", "store", "sum",
     "tanh", "tile", "torch_op", "transpose", "trunc", "tunable", "tune", "uint8", "uint16", "uint32", "uint64",
     "use_database", "where", "whole", "zeros", "zeros_like",
@@ -98,6 +103,20 @@ class _TuningDatabase:
         return versions_for(query)
 
 
+class _ProfileStore:
+    """Keeps profiles of calls in the tuning database, which is imported when the first is asked for."""
+
+    def profiles(self, key: "_CallKey") -> "list[_CallProfile]":
+        from .autotune.database.profile_store import stored_profiles
+
+        return stored_profiles(key)
+
+    def keep(self, profiles: "_Sequence[_CallProfile]") -> None:
+        from .autotune.database.profile_store import store_profiles
+
+        store_profiles(profiles)
+
+
 def _tune_first_use(kernel: Any, inputs: Mapping[str, Any]) -> None:
     """Tunes a kernel that is declared so; the tuner is imported when the first such kernel is called."""
     from .autotune.first_use import tune_first_use
@@ -107,6 +126,7 @@ def _tune_first_use(kernel: Any, inputs: Mapping[str, Any]) -> None:
 
 _default_session().use_provider(_TuningDatabase())
 _default_session().tune_first_use = _tune_first_use
+_default_session().profile_store = _ProfileStore()
 
 
 def __dir__() -> list[str]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from vkernels.ir.disk_cache import DiskCache
     from vkernels.ir.limits import Limits
 
+    from .call_profiles import CallProfiles, ProfileStore
     from .compilation import Compilation
     from .gpu_binaries import BinaryCompiler
     from .kernel_variants import KernelVariants
@@ -60,7 +61,7 @@ class CompilerSession:
     calls get code for their sizes alone, before others get code for classes of sizes. `calibrates`: whether the CPU's
     rates are measured in the background, once for the user of `disk` and this machine. `judge`: how many plans for a
     GPU are compiled to choose one by its binaries; 1 takes the model's choice. `tune_first_use`: tunes kernels that are
-    declared so, before their first call.
+    declared so, before their first call. `profile_store`: keeps profiles of calls beyond the process.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class CompilerSession:
         self.log_once = LogOnce()
         self.tuned_plans = TunedPlans(provider, self.log_once, disk)
         self.tune_first_use: TuneFirstUse | None = None
+        self.profile_store: ProfileStore | None = None
         self.waiters = 0
         self._pending: dict[Future[Any], int] = {}
         self._kernels: WeakKeyDictionary[KernelLike, KernelVariants] = WeakKeyDictionary()
@@ -119,8 +121,10 @@ class CompilerSession:
         self.forget_tuned_plans()
 
     def forget_tuned_plans(self) -> None:
-        """Query the provider again at the next call of each kernel: its plans may have changed."""
+        """Query the provider again at the next call of each kernel: its plans and profiles may have changed."""
         self.tuned_plans.forget()
+        if "call_profiles" in vars(self):
+            self.call_profiles.forget()
         for user in list(self.users):
             user.forget()
 
@@ -140,6 +144,13 @@ class CompilerSession:
         """Note that the best plan of a call is being compiled in the background of this process."""
         self._pending[best] = os.getpid()
         best.add_done_callback(lambda done: self._pending.pop(done, None))
+
+    @cached_property
+    def call_profiles(self) -> CallProfiles:
+        """Measured durations of calls, and what stores them."""
+        from .call_profiles import CallProfiles
+
+        return CallProfiles(self.profile_store)
 
     @cached_property
     def plan_cache(self) -> PlanCache:

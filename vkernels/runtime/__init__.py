@@ -3,9 +3,10 @@
 from .coordinator import get_priority, priority
 from .determinism import get_deterministic, set_deterministic
 from .events import LaunchEvent, Listener, Stats, on_launch, stats
+from .profile_calls import profile
 from .threads import get_threads, set_threads
 
 __all__ = [
     "LaunchEvent", "Listener", "Stats", "get_deterministic", "get_priority", "get_threads", "on_launch", "priority",
-    "set_deterministic", "set_threads", "stats",
+    "profile", "set_deterministic", "set_threads", "stats",
 ]  # fmt: skip

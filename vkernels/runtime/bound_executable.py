@@ -140,6 +140,11 @@ class BoundExecutable:
             self._settled.append(frame)
             self.ready.append(frame.caller([*((slot, False) for slot in self.tensors), *self.scalars]))
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether it was found out on how many threads calls run."""
+        return not self.trials
+
     def launch_record(self) -> LaunchRecord:
         """How calls are run now; the first calls find out whether small ones go to several threads."""
         swap = self.swap * self.threads + sum(self.buffer_bytes)

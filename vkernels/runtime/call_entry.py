@@ -24,11 +24,14 @@ NONE_YET: tuple[Any, Addresses] = None, lambda values: None
 class Runnable(Protocol):
     """Code bound to a call's layout; addresses and scalars are given in the order of the parameters.
 
-    `is_repeatable`: whether calls recorded by library functions may run it again.
+    `is_repeatable`: whether calls recorded by library functions may run it again. `is_settled`: whether calls no longer
+    try out how many threads they take.
     """
 
     is_repeatable: bool
 
+    @property
+    def is_settled(self) -> bool: ...
     def run(self, addresses: Sequence[int], scalars: Sequence[bool | int | float]) -> None: ...
     def launch_record(self) -> events.LaunchRecord: ...
 

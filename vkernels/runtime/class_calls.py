@@ -21,6 +21,8 @@ class Calls(Protocol):
 
     is_repeatable: bool
 
+    @property
+    def is_settled(self) -> bool: ...
     def run(self, addresses: Sequence[int], scalars: Sequence[bool | int | float]) -> None: ...
     def launch_record(self) -> LaunchRecord: ...
 
@@ -46,6 +48,11 @@ class ClassCalls:
         if self._seconds > WORTH_SECONDS and (make_exact := self._make_exact) is not None:
             self._make_exact = None
             make_exact(addresses)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it was found out on how many threads calls run."""
+        return self._calls.is_settled
 
     def launch_record(self) -> LaunchRecord:
         """How calls are run now."""

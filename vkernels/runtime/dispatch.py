@@ -20,7 +20,7 @@ from vkernels.ir.fork_safe import fork_safe_lock
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
 
-from . import determinism, events, recording
+from . import determinism, events, observed_calls, recording
 from .aliasing import check_written, same_tensors
 from .arrays import address_reader, adopted, is_foreign, is_torch
 from .bind_arguments import as_scalar, bind, in_order
@@ -279,6 +279,8 @@ class Launcher:
             provider.start()
             the_pool()  # compiles its own code meanwhile, at the first call of all
         runnable = provider.get()
+        if observed_calls.OBSERVERS:
+            runnable = observed_calls.observed(runnable, entry.compilation.given(entry.bind(values), same))
         entry.put(same, runnable)
         provider.on_better(lambda: entry.put(same, None))
         if provider.is_final:

@@ -13,12 +13,14 @@ from typing import Any
 
 from sqlalchemy import Connection, case, delete, select, update
 
+from vkernels.compiler.call_profiles import CallKey, CallProfile
 from vkernels.ir.errors import FileError, SetupError
 from vkernels.ir.limits import Limits
 
 from .address import Address, address_of
 from .entry import Entry, Key, compilers
 from .lookup import shape_text
+from .profile_rows import add_profiles, profiles_with
 from .ranking import MAX_CONSIDERED, Contents, contents_of, entry_or_reason, is_variant, ordered
 from .storage import (
     Store,
@@ -177,7 +179,15 @@ class Database:
         added = self._store.write(add)
         return added, len(rows) - added
 
+    def add_profiles(self, given: Sequence[CallProfile]) -> None:
+        """Store profiles of calls, all or none; each replaces one of the same identity."""
+        self._store.write(lambda connection: add_profiles(connection, given))
+
     # Read
+
+    def profiles(self, key: CallKey) -> list[CallProfile]:
+        """The profiles of calls with a key. Unreadable ones are left out."""
+        return self._store.read(lambda connection: profiles_with(connection, key))
 
     def best(self, key: Key, shape: Mapping[str, int] | None = None, limits: Limits | None = None) -> Entry | None:
         """The first of `candidates`."""

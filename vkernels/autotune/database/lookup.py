@@ -19,8 +19,8 @@ from .ranking import MAX_CONSIDERED
 SCHEMA = 1
 APPLICATION = 0x766B7475
 """Application id of our SQLite files: `vktu`."""
-ABOUT, ENTRIES = "vkernels_about", "vkernels_entries"
-"""Tables of a database."""
+ABOUT, ENTRIES, PROFILES = "vkernels_about", "vkernels_entries", "vkernels_profiles"
+"""Tables of a database. Those of earlier versions lack the last one."""
 
 DAMAGE_ERRORS = (UnicodeError, OverflowError, MemoryError)
 """Raised by Python's SQLite module for some damaged files."""

@@ -19,7 +19,7 @@ from vkernels.ir.errors import Error, FileError, SetupError
 from .address import Address
 from .entry import Entry
 from .entry_json import MAX_FAILURE_TEXT, entry_from_text, entry_to_text, harmless
-from .lookup import ABOUT, APPLICATION, DAMAGE_ERRORS, ENTRIES, SCHEMA, shape_text
+from .lookup import ABOUT, APPLICATION, DAMAGE_ERRORS, ENTRIES, PROFILES, SCHEMA, shape_text
 
 LOCK = 0x766B7475
 
@@ -53,11 +53,24 @@ entries = sql.Table(
 """`document`: the entry as JSON, the only authority; the other columns serve queries. `asked`: the digest of
 `Entry.asked`, for kernels with tunable constants; it is added to databases of earlier versions, which lack it."""
 
+profiles = sql.Table(
+    PROFILES,
+    metadata,
+    sql.Column("id", sql.BigInteger().with_variant(sql.Integer, "sqlite"), primary_key=True, autoincrement=True),
+    sql.Column("identity", sql.String(64), nullable=False, unique=True),
+    sql.Column("call", sql.String(64), nullable=False),
+    sql.Column("kernel", sql.Text, nullable=False),
+    sql.Column("created", sql.Float, nullable=False),
+    sql.Column("document", sql.Text, nullable=False),
+    sql.Index("vkernels_profiles_call", "call"),
+)
+"""Durations of calls, by the digest of their `CallKey`. It is added to databases of earlier versions, which lack it."""
+
 
 def check_ours(connection: sql.Connection, where: str) -> bool:
     """Whether our tables are there; False for an empty database. Raises `FileError` for one of other software."""
     names = set(sql.inspect(connection).get_table_names())
-    ours = {table.name for table in metadata.sorted_tables}
+    ours = {about.name, entries.name}
     application = _application(connection)
     if not names & ours:
         if connection.dialect.name == "sqlite" and (names or application):
@@ -82,6 +95,7 @@ def make_tables(connection: sql.Connection, where: str) -> None:
         if not has_versions(connection):
             connection.exec_driver_sql(f"ALTER TABLE {entries.name} ADD COLUMN asked VARCHAR(64) NOT NULL DEFAULT ''")
             next(index for index in entries.indexes if "asked" in index.columns).create(connection)
+        profiles.create(connection, checkfirst=True)
         return
     metadata.create_all(connection)
     connection.execute(sql.insert(about), [{"name": "product", "value": "vkernels"}, {"name": "schema", "value": "1"}])
@@ -134,9 +148,9 @@ def _row(entry: Entry) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def insert(connection: sql.Connection) -> Any:
+def insert(connection: sql.Connection, table: sql.Table = entries) -> Any:
     """An insert statement of the connection's dialect."""
-    return (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(entries)
+    return (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(table)
 
 
 def upsert(connection: sql.Connection) -> Any:

@@ -28,7 +28,7 @@ class GpuCalls:
     While a graph is captured nothing is loaded: calls run code that is loaded, even where better code is compiled.
     """
 
-    is_repeatable = True
+    is_repeatable, is_settled = True, True
 
     def __init__(self, compilation: Compilation, device: GpuDevice, before: GpuCalls | None = None):
         self._compilation, self._device, self._before = compilation, device, before
