@@ -335,3 +335,35 @@ def _runs(process):
         return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
     except FileNotFoundError:
         return False
+
+
+@pytest.mark.parametrize(
+    ("kernel", "more"),
+    [
+        ("own.py:scale", ["--shape", "M=64,N=1000", "--constants", "mode=1"]),
+        (f"{STYLES}:add", ["--signature", SIGNATURE, "--constants", "BLOCK=1024"]),
+    ],
+)
+def test_what_grew_since_the_baseline_is_code_1(vk, fake_compiler, own, kernel, more):
+    name = str(own) + kernel.removeprefix("own.py") if kernel.startswith("own.py") else kernel
+    arguments = [name, *more, "--targets", "t4,h100-sxm5-80", "--no-cache"]
+    file = own.parent / "baseline.json"
+    assert vk(*arguments, "--write-baseline", file)[0] == 0
+    code, output, _ = vk(*arguments, "--baseline", file)
+    assert (code, "2 cells compared, 0 worse" in output) == (0, True)
+    fake_compiler |= {"registers": 40}
+    code, output, _ = vk(*arguments, "--baseline", file, "--write-baseline", own.parent / "next.json", "--json", "-")
+    found = json.loads(output)["baseline"]
+    assert (code, found["compared"], len(found["regressions"])) == (1, 2, 2)
+    code, output, _ = vk(*arguments, "--baseline", file)
+    assert "40 registers per thread, were 32, +25.0%" in output
+    assert f"def {name.rpartition(':')[2]}(" in output
+    assert vk(*arguments, "--baseline", file, "--tolerance", "25")[0] == 0
+    assert vk(*arguments, "--baseline", own.parent / "next.json")[0] == 0
+
+
+def test_a_spoilt_baseline_is_refused_before_anything_is_compiled(vk, tmp_path):
+    (tmp_path / "baseline.json").write_text('{"format": "vkernels check baseline", "schema_version": 7}')
+    code, output, said = vk("softmax", "--baseline", tmp_path / "baseline.json")
+    assert (code, output) == (2, "")
+    assert "baseline.json:1: schema_version: expected 1, got 7" in said

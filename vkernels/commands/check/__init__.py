@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -28,6 +28,8 @@ from ..options import (
 from ..results import check_writable, console_for, progress_bar, write_results
 
 if TYPE_CHECKING:
+    from vkernels.inspect.cases import Case
+    from vkernels.inspect.check.baseline import Baseline
     from vkernels.inspect.check.cells import Cell
 
 
@@ -64,6 +66,15 @@ Stages = Annotated[int | None, typer.Option(min=1, help="num_stages of a plain T
 FailOn = Annotated[
     list[Finding] | None, typer.Option("--fail-on", help="Exit with 1 if a kernel does not fit, or spills.")
 ]
+Against = Annotated[
+    Path | None, typer.Option("--baseline", metavar="FILE", help="Exit with 1 if a figure is worse than in this file.")
+]
+Written = Annotated[
+    Path | None, typer.Option("--write-baseline", metavar="FILE", help="Write the figures, for --baseline later.")
+]
+Tolerance = Annotated[
+    float, typer.Option(min=0.0, metavar="PERCENT", help="By how much figures may exceed those of --baseline.")
+]
 Workers = Annotated[int | None, typer.Option(min=1, help="Number of compile processes. Default: all usable cores.")]
 
 
@@ -82,6 +93,9 @@ def check(
     stages: Stages = None,
     json: Json = None,
     fail_on: FailOn = None,
+    baseline: Against = None,
+    write_baseline: Written = None,
+    tolerance: Tolerance = 2.0,
     no_cache: Cache = False,
     workers: Workers = None,
     seconds: CompileSeconds = 120.0,
@@ -89,14 +103,16 @@ def check(
 ) -> None:
     """Compile kernels for devices that need not be present; report which fit, and their registers and memory.
 
-    Exit code 1: --fail-on found something.
+    Exit code 1: --fail-on found something, or something is worse than in the baseline.
     """
     check_writable(json)
+    check_writable(write_baseline)
+    before = None if baseline is None else _read(baseline)
     begun = time.monotonic()
 
     from vkernels.compiler.workers.compile_pool import CompilePool
     from vkernels.inspect.cases import as_deterministic
-    from vkernels.inspect.check.check import CheckTools, triton_version
+    from vkernels.inspect.check.check import CheckTools, case_on, triton_version
     from vkernels.inspect.check.check import check as check_cells
     from vkernels.inspect.resolve import JitOptions, resolve_cases
     from vkernels.inspect.specialisation import parse_specialisation
@@ -117,9 +133,40 @@ def check(
         checked = check_cells(cases, chosen, tools, progress)
     taken = time.monotonic() - begun
     show(checked, triton, taken, console_for(json, is_wide=True))
-    write_results(json, "check", **as_json(checked, triton, taken))
-    if has_finding(checked.cells, fail_on or []):
+    run = list(zip([case_on(case, target) for case in cases for target in chosen], checked.cells, strict=True))
+    worse, fields = _compared(before, run, triton, tolerance, json)
+    write_results(json, "check", **as_json(checked, triton, taken), **fields)
+    if write_baseline is not None:
+        _write(write_baseline, run, triton)
+    if worse or has_finding(checked.cells, fail_on or []):
         raise typer.Exit(Code.FINDING)
+
+
+def _read(path: Path) -> Baseline:
+    from vkernels.inspect.check.baseline import read_baseline
+
+    return read_baseline(path)
+
+
+def _write(path: Path, run: Sequence[tuple[Case, Cell]], triton: str) -> None:
+    from vkernels.inspect.check.baseline import baseline_cell, write_baseline
+
+    write_baseline(path, [baseline_cell(case, cell) for case, cell in run], triton)
+
+
+def _compared(
+    before: Baseline | None, run: Sequence[tuple[Case, Cell]], triton: str, tolerance: float, json: Path | None
+) -> tuple[bool, dict[str, Any]]:
+    """Print how a run compares with a baseline; return whether something is worse, and fields of the results."""
+    if before is None:
+        return False, {}
+    from vkernels.inspect.check.baseline import compare
+
+    from .against import as_json, show
+
+    found = compare(before, run, tolerance)
+    show(found, before, triton, console_for(json, is_wide=True))
+    return bool(found.regressions), {"baseline": as_json(found, before)}
 
 
 def has_finding(cells: Sequence[Cell], findings: Sequence[Finding]) -> bool:
