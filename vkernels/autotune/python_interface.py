@@ -39,13 +39,13 @@ from .slice_names import is_here, slice_limits, slice_target
 from .slices import tune_slices
 from .study import Study, StudyHistory
 from .trials import Objective, ObservedBench, Trial, interval_of, objective_from, trial_of, trials_of
+from .triton_tuning import TritonTuned
 from .tune import read_space
 from .tune import tune as tune_task
 from .tuned import Tuned, Tunings
 
 if TYPE_CHECKING:
     from .database.database import Database
-    from .triton_tuning import TritonTuned
 
 SHORTEST = 4.0
 """Seconds of a kernel's share of a function's budget, at least, while there are so many."""
