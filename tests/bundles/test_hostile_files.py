@@ -204,6 +204,14 @@ def test_damaged_objects_are_refused_or_harmless(built):
     assert refused > 30
 
 
+@pytest.mark.parametrize("at", [2**31, 2**63 - 1, 2**63, 2**64 - 1])
+def test_sections_beyond_all_memory_are_refused(built, at):
+    bad = bytearray(some_object(built))
+    bad[40:48] = struct.pack("<Q", at)
+    with pytest.raises(vk.FileError, match="damaged object file"):
+        read_object(bytes(bad))
+
+
 def test_code_that_needs_more_than_is_allowed_is_refused(built):
     data = some_object(built)
     head = bytearray(data)

@@ -85,7 +85,7 @@ def read_object(data: bytes, where: str = "object") -> ElfObject:
     """
     try:
         return _read(data, where)
-    except (struct.error, IndexError, UnicodeDecodeError) as error:
+    except (struct.error, IndexError, OverflowError, UnicodeDecodeError) as error:
         raise FileError(f"{where}: damaged object file: {error}") from None
 
 
