@@ -72,7 +72,7 @@ def test_a_name_gives_way_to_instructions(name, features, expected):
 )
 def test_families(processor, register_bytes, vectors, loads):
     family = family_of(processor, register_bytes)
-    assert (family.vectors, family.loads) == (vectors, loads)
+    assert family.vectors == vectors
     assert family.core(register_bytes).loads == (loads or (1.0 if register_bytes > 32 else 2.0))
 
 

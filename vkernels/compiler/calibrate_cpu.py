@@ -16,9 +16,10 @@ from vkernels.ir.cost_model.plan_batch import OVERLAP
 from vkernels.ir.disk_cache import DiskCache
 from vkernels.ir.limits import Limits
 from vkernels.ir.system_resources import ThreadPool
-from vkernels.targets.cpu_rates import CpuRates, family_cpu_rates, in_ranges, known_cpu_rates, store_cpu_rates
+from vkernels.targets.cpu_rates import OF_ACCESSES, CpuRates, in_ranges, known_cpu_rates, store_cpu_rates
 from vkernels.targets.host_cpu import LAUNCH_SECONDS, WAKE_SECONDS, cpu_limits
 
+from .calibrate_accesses import Accesses
 from .calibration_loops import CHAIN_CYCLES, LOADED_VECTORS, MULTIPLY_ADDS, WAITS, Loops, loops
 from .machine_load import quiet_cores
 
@@ -103,17 +104,19 @@ def measure_undisturbed(attempts: int = ATTEMPTS, launch: MeasureLaunch | None =
     return replace(found, disturbed=True)
 
 
-COSTS = ("latency", "stored_2", "stored_3", "stored", "past_3", "past", "past_store", "fetched_store", "launch",
-         "wake")  # fmt: skip
+COSTS = (
+    "latency", "stored_2", "stored_3", "stored", "past_3", "past", "past_store", "launch", "wake", *OF_ACCESSES,
+)  # fmt: skip
 """What is the mean of two measurements: mostly rates beside others, of which neither more nor less is better."""
 EACH_CORES = ("multiply_adds", "shared", "cache")
 """Rates of all cores together, of which each core brings its own."""
-RATIOS = {"cache_share": 2.0, "launch": 2.0, "wake": 2.0}
+RATIOS = {"cache_share": 2.0, "launch": 2.0, "wake": 2.0, "pages": 2.0}
 """How much some may differ: one is a power of two, the others depend on what the system does."""
 APART = {
     **dict.fromkeys(("stored_2", "stored_3", "stored", "past_3", "past"), 0.25),
     "past_store": 1.0,
-    "fetched_store": 4.0,
+    **dict.fromkeys(OF_ACCESSES, 0.5),
+    **dict.fromkeys(("atomic", "atomic_far", "hop", "line", "line_3", "fetched_store"), 4.0),
     "launch": 5e-7,
 }
 """Differences that do not matter."""
@@ -224,9 +227,16 @@ class _Measurement:
             multiply_adds=multiply, register_bytes=self.width, loads=loads / self.width / clock,
             stores=stores / self.width / clock, latency=latency, stored_2=stored_2, stored_3=stored_3, stored=stored,
             past_3=past_3, past=past, past_store=clock * self._past_store(min(far, PAST), core_memory / max(past, 0.1)),
-            cache_share=self._cache_share(size, cache, memory),
-            fetched_store=family_cpu_rates().fetched_store, launch=LAUNCH_SECONDS, wake=WAKE_SECONDS,
+            cache_share=self._cache_share(size, cache, memory), launch=LAUNCH_SECONDS, wake=WAKE_SECONDS,
+            **self._accesses(clock, size // cores, far).costs(),
         )  # fmt: skip
+
+    def _accesses(self, clock: float, middle: int, far: int) -> Accesses:
+        def cycles(loop: Callable[..., None], values: Sequence[Any]) -> float:
+            return clock * self.measure.seconds_a_step([(loop, values)])
+
+        memory = (buffer(size) for size in (NEAR, middle, far))
+        return Accesses(self.code, cycles, self.width, *memory, self.limits.shared)
 
     def _read_and_written(self, total: int, cores: int) -> tuple[float, float, float]:
         """Bytes a second that `cores` cores read of `total` bytes; what a byte that they write takes beside one that

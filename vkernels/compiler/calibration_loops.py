@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from .backends.llvm import host_features, host_processor
+from .calibration_accesses import access_loops
+from .calibration_text import function_text, joined, passes_text, sums_text
 
 MULTIPLY_ADDS = 10
 """Independent multiply-adds of vectors in a step: more than two units with a latency of four cycles can hold."""
@@ -36,7 +38,7 @@ class Loops:
     `store(memory, blocks, steps)`; `work(memory, vectors, steps)`, which stores each vector after `WORK` multiply-adds,
     and `work_past`, which does so past the caches if the address allows it; `copy(memory, blocks, steps)` to as many
     blocks after these, and `copy_past`; `gather(memory, places, blocks, steps)`, where `places` has the position of
-    each vector, an i32 counted in vectors.
+    each vector, an i32 counted in vectors. The rest: see `calibration_accesses`.
     """
 
     multiply: Callable[..., None]
@@ -49,6 +51,23 @@ class Loops:
     copy_past: Callable[..., None]
     gather: Callable[..., None]
     chain: Callable[..., None]
+    scatter: Callable[..., None]
+    apart: Callable[..., None]
+    store_apart: Callable[..., None]
+    found: Callable[..., None]
+    found_twice: Callable[..., None]
+    whole: Callable[..., None]
+    masked: Callable[..., None]
+    across: Callable[..., None]
+    atomic: Callable[..., None]
+    update: Callable[..., None]
+
+
+WORDS = {
+    "multiply": 2, "wait": 2, "chain": 2, "gather": 4, "scatter": 4, "found": 4, "found_twice": 4, "atomic": 4,
+    "update": 4,
+}  # fmt: skip
+"""Parameters of each loop that has not three: memory, blocks and steps."""
 
 
 @contextmanager
@@ -66,14 +85,10 @@ def loops(register_bytes: int) -> Iterator[Loops]:
         engine.finalize_object()
         word = ctypes.c_int64
 
-        def function(name: str, words: int) -> Callable[..., None]:
-            return ctypes.CFUNCTYPE(None, *[word] * words)(engine.get_function_address(name))
+        def function(name: str) -> Callable[..., None]:
+            return ctypes.CFUNCTYPE(None, *[word] * WORDS.get(name, 3))(engine.get_function_address(name))
 
-        yield Loops(
-            function("multiply", 2), function("wait", 2), function("read", 3), function("store", 3),
-            function("work", 3), function("work_past", 3), function("copy", 3), function("copy_past", 3),
-            function("gather", 4), function("chain", 2),
-        )  # fmt: skip
+        yield Loops(**{each.name: function(each.name) for each in fields(Loops)})
 
 
 def _text(register_bytes: int) -> str:
@@ -90,6 +105,7 @@ declare {floats} @llvm.fmuladd({floats}, {floats}, {floats})
 {_copying("copy_past", floats, register_bytes, ", !nontemporal !0")}
 {_gathering(floats)}
 {_chain(floats)}
+{access_loops(register_bytes)}
 !0 = !{{i32 1}}
 """
 
@@ -110,13 +126,13 @@ entry:
   br label %loop
 loop:
   %n = phi i64 [0, %entry], [%next, %loop]
-  {_lines(body)}
+  {joined(body)}
   %next = add i64 %n, 1
   %more = icmp slt i64 %next, %steps
   br i1 %more, label %loop, label %done
 done:
   %out = getelementptr {floats}, ptr %at, i64 1
-  {_lines(f"store volatile {floats} %s{n}_{links}, ptr %out, align 8" for n in range(sums))}
+  {joined(f"store volatile {floats} %s{n}_{links}, ptr %out, align 8" for n in range(sums))}
   ret void
 }}"""
 
@@ -159,7 +175,9 @@ ordinary:
   {ordinary}"""
     body.append(f"{tested if past else ordinary}\nstored:")
     kept = [f"store volatile {floats} %s{n}_{links}, ptr %at, align 8" for n in sums]
-    return _function(name, f"%a = load {floats}, ptr %at, align 8", _passes(body, "%at", floats, 1, (), kept, "stored"))
+    return function_text(
+        name, f"%a = load {floats}, ptr %at, align 8", passes_text(body, "%at", floats, 1, (), kept, "stored")
+    )
 
 
 def _copying(name: str, floats: str, register_bytes: int, how: str) -> str:
@@ -178,60 +196,19 @@ def _gathering(floats: str) -> str:
         body += [f"%p{n} = getelementptr {floats}, ptr %at, i32 %i{n}", f"%v{n} = load {floats}, ptr %p{n}, align 8"]
         body += [f"%t{n} = call {floats} @llvm.fmuladd({floats} %v{n}, {floats} %a, {floats} %s{n})"]
     first = f"%first = inttoptr i64 %places to ptr\n  %a = load {floats}, ptr %at, align 8"
-    return _function("gather", first, _passes(body, "%first", "i32", LOADED_VECTORS, *_sums(floats)), "i64 %places, ")
+    return function_text(
+        "gather",
+        first,
+        passes_text(body, "%first", "i32", LOADED_VECTORS, *sums_text(floats, LOADED_VECTORS)),
+        "i64 %places, ",
+    )
 
 
 def _over_blocks(name: str, body: list[str], element: str, kind: str | None, first: str = "") -> str:
-    """A function that goes through its memory as `_passes` has it. `kind`: of the vectors that it adds up in `%t0`, …;
-    None where there are none. `first`: what it does once, before."""
-    sums = ((), ()) if kind is None else _sums(kind)
-    return _function(name, first, _passes(body, "%at", element, LOADED_VECTORS, *sums))
-
-
-def _sums(kind: str) -> tuple[list[str], list[str]]:
-    """Sums `%t0`, … that go on from pass to pass as `%r0`, …, and what keeps them at the end."""
-    each = range(LOADED_VECTORS)
-    carried = [f"%r{n} = phi {kind} [zeroinitializer, %entry], [%t{n}, %after]" for n in each]
-    return carried, [f"store volatile {kind} %t{n}, ptr %at, align 8" for n in each]
-
-
-def _function(name: str, first: str, passes: str, more: str = "") -> str:
-    """A function of memory, blocks and steps. `first`: what it does once; `more`: parameters after the memory."""
-    return f"""
-define void @{name}(i64 %memory, {more}i64 %blocks, i64 %steps) {{
-entry:
-  %at = inttoptr i64 %memory to ptr
-  {first}
-  br label %pass
-{passes}"""
-
-
-def _passes(
-    body: Iterable[str], first: str, element: str, step: int, carried: Iterable[str], kept: Iterable[str],
-    last: str = "loop",
-) -> str:  # fmt: skip
-    """`%steps` passes over `%blocks` blocks of `step` elements from the pointer `first` on. `carried`: what goes on
-    from pass to pass; `kept`: what is stored at the end; `last`: the block in which the body ends."""
-    return f"""pass:
-  %p = phi i64 [0, %entry], [%done_passes, %after]
-  {_lines(carried)}
-  br label %loop
-loop:
-  %n = phi i64 [0, %pass], [%next, %{last}]
-  %here = phi ptr [{first}, %pass], [%there, %{last}]
-  {_lines(body)}
-  %there = getelementptr {element}, ptr %here, i64 {step}
-  %next = add i64 %n, 1
-  %more = icmp slt i64 %next, %blocks
-  br i1 %more, label %loop, label %after
-after:
-  %done_passes = add i64 %p, 1
-  %again = icmp slt i64 %done_passes, %steps
-  br i1 %again, label %pass, label %done
-done:
-  {_lines(kept)}
-  ret void
-}}"""
+    """A function that goes through its memory as `passes_text` has it. `kind`: of the vectors that it adds up in
+    `%t0`, …; None where there are none. `first`: what it does once, before."""
+    sums = ((), ()) if kind is None else sums_text(kind, LOADED_VECTORS)
+    return function_text(name, first, passes_text(body, "%at", element, LOADED_VECTORS, *sums))
 
 
 def _chain(floats: str) -> str:
@@ -251,17 +228,13 @@ entry:
   br label %loop
 loop:
   %n = phi i64 [0, %entry], [%next, %loop]
-  {_lines(body)}
+  {joined(body)}
   %next = add i64 %n, 1
   %more = icmp slt i64 %next, %steps
   br i1 %more, label %loop, label %done
 done:
   store volatile i64 %c{CHAIN_CYCLES}, ptr %out
   %end = getelementptr {floats}, ptr %at, i64 1
-  {_lines(f"store volatile {floats} %t{n}, ptr %end, align 8" for n in range(BESIDE))}
+  {joined(f"store volatile {floats} %t{n}, ptr %end, align 8" for n in range(BESIDE))}
   ret void
 }}"""
-
-
-def _lines(lines: Iterable[str]) -> str:
-    return "\n  ".join(lines)

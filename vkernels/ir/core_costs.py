@@ -22,8 +22,20 @@ class CoreCosts:
     is read, where its line is fetched first, and written back; `past_3`, `past`: the same of level 3 and memory where
     it is stored past the caches. `past_store`: cycles of each such store that no other work hides, as the test whether
     its address allows it ends what can be interleaved. `cache_share`: part of the last cache that a kernel finds its
-    own from call to call in: other work takes the rest. `fetched_store`: cycles of a line, beyond those of one beside
-    others, that is stored in a burst of short rows on other pages, and that level 2 has not.
+    own from call to call in: other work takes the rest.
+
+    Cycles of accesses that are not side by side, where the nearest cache holds the memory unless something else is
+    said. `apart`: of an element of a vector that is loaded from as many rows as it has lanes, `store_apart`: that is
+    stored to them. `found`: of an element
+    that is found by an index, and `index`: of taking the index out of its vector, once for all that it finds.
+    `masked`: how much longer the access of a vector takes under a mask. `across`: each halving when the lanes of a
+    vector are added up. `atomic`: of an atomic addition, `update`: of one that is none; `atomic_far`, `update_far`:
+    how much more they take beyond level 2.
+    Cycles of lines beyond those of lines side by side. `hop`: each on another page than the one before, beyond level
+    2. `line_3`, `line`: in no order, from level 3 and from memory. `lost_3`, `lost`: of each line where several rows
+    are read beside one another, for each row beyond those that prefetchers follow. `fetched_store`: stored in a burst
+    of short rows on other pages, beyond level 2.
+    `pages`: how many pages' places a core knows without asking memory.
     """
 
     loads: float = 2.0
@@ -38,9 +50,27 @@ class CoreCosts:
     past: float = 1.0
     past_store: float = 3.0
     cache_share: float = LAST_CACHE_SHARE
+    apart: float = 1.0
+    store_apart: float = 2.0
+    found: float = 1.75
+    index: float = 1.25
+    masked: float = 3.0
+    across: float = 1.5
+    atomic: float = 8.0
+    atomic_far: float = 20.0
+    update: float = 2.0
+    update_far: float = 5.0
+    hop: float = 18.0
+    line_3: float = 18.0
+    line: float = 18.0
+    lost_3: float = 0.5
+    lost: float = 0.5
+    pages: float = 2048.0
     fetched_store: float = 0.0
 
 
 def default_core_costs(register_bytes: int) -> CoreCosts:
     """The costs of a core of which nothing is known but its vector registers: wide ones take two cycles for one."""
-    return CoreCosts(loads=1.0, stores=0.5) if register_bytes > WIDE else CoreCosts()
+    if register_bytes <= WIDE:
+        return CoreCosts()
+    return CoreCosts(loads=1.0, stores=0.5, apart=2.0, store_apart=4.0, found=3.5, index=2.5, across=3.0)

@@ -16,8 +16,19 @@ from .family_rates import FamilyRates, family_of, memory_of, multiply_adds_of
 from .host_cpu import LAUNCH_SECONDS, WAKE_SECONDS, cache_bytes, cpu_limits
 from .processor import this_processor
 
-VERSION = 7
+VERSION = 8
 """Grows when the method or the format changes: rates of older versions are measured again."""
+
+OF_ACCESSES = (
+    "apart", "store_apart", "found", "index", "masked", "across", "atomic", "atomic_far", "update", "update_far", "hop",
+    "line_3", "line", "lost_3", "lost", "pages", "fetched_store",
+)  # fmt: skip
+"""Costs of accesses that `CoreCosts` has by the same names."""
+OF_A_CORE = (
+    "loads", "stores", "latency", "stored_2", "stored_3", "stored", "past_3", "past", "past_store", "cache_share",
+    *OF_ACCESSES,
+)  # fmt: skip
+"""Rates that `CoreCosts` has by the same names."""
 
 RATE = (1e6, 1e18)
 A_CYCLE = (0.125, 8.0)
@@ -25,8 +36,8 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "clock": (1e8, 2e10), "memory": RATE, "core_memory": RATE, "cache": RATE, "core_cache": RATE, "shared": RATE,
     "multiply_adds": RATE, "register_bytes": (16, 64), "loads": A_CYCLE, "stores": A_CYCLE, "latency": (1.0, 32.0),
     **dict.fromkeys(("stored_2", "stored_3", "stored", "past_3", "past"), (0.0, 16.0)),
-    "past_store": (0.0, 100.0), "fetched_store": (0.0, 1000.0), "cache_share": (1e-6, 1.0), "launch": (1e-7, 1e-2),
-    "wake": (1e-6, 1e-2),
+    "past_store": (0.0, 100.0), "cache_share": (1e-6, 1.0), "launch": (1e-7, 1e-2), "wake": (1e-6, 1e-2),
+    **dict.fromkeys(OF_ACCESSES, (0.0, 1000.0)), "pages": (64.0, 1e9),
 }  # fmt: skip
 """What each rate can be: one beyond was not measured, but damaged."""
 
@@ -58,6 +69,22 @@ class CpuRates:
     past: float
     past_store: float
     cache_share: float
+    apart: float
+    store_apart: float
+    found: float
+    index: float
+    masked: float
+    across: float
+    atomic: float
+    atomic_far: float
+    update: float
+    update_far: float
+    hop: float
+    line_3: float
+    line: float
+    lost_3: float
+    lost: float
+    pages: float
     fetched_store: float
     launch: float
     wake: float
@@ -66,13 +93,6 @@ class CpuRates:
         """What one core costs, with so many bytes of level 1; 0 where that is unknown."""
         own = {name: getattr(self, name) for name in OF_A_CORE}
         return CoreCosts(level_1=level_1 or CoreCosts.level_1, memory=self.core_memory, **own)
-
-
-OF_A_CORE = (
-    "loads", "stores", "latency", "stored_2", "stored_3", "stored", "past_3", "past", "past_store", "cache_share",
-    "fetched_store",
-)  # fmt: skip
-"""Rates that `CoreCosts` has by the same names."""
 
 
 def known_cpu_rates(cache: DiskCache | None = None) -> CpuRates | None:

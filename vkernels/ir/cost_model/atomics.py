@@ -10,18 +10,9 @@ from .cpu_rows import LINE
 from .loops import LoopStep
 from .plan_batch import Numbers, PlanBatch
 
-ATOMIC = 8.0
-"""Cycles of an atomic instruction, for each core at work: they take the lines from one another. Measured on AMD Zen 4:
-2.5 ns an element into 16 to 4096 elements on one core, and as much for all elements together on two."""
 FETCHED = 100.0
 """Cycles that an atomic instruction waits at most for a line of another core, where there are lines for all: about what
 processors take, and not fitted, for want of cores."""
-ATOMIC_FAR = 20.0
-"""Cycles more beyond level 2: nothing overlaps the wait."""
-UPDATE = 2.0
-"""Cycles of reading, combining and writing an element of a private copy: 0.6 ns."""
-UPDATE_FAR = 5.0
-"""Cycles more beyond level 2: several are waited for together."""
 UPDATE_MANY = 4.0
 """Cycles more where more than `AT_ONCE` elements are updated at once: beyond, integers are loaded ahead of all updates
 and wait on the stack, and cores are slow to find there what was written before a store to an unknown address."""
@@ -32,18 +23,18 @@ IN_TURN = 3.0
 
 def update_cycles(step: LoopStep, at: PlanBatch, width: int, limits: Limits) -> Numbers:
     """Cycles of updating a tile once."""
-    touch = step.touch
+    touch, core = step.touch, limits.core_costs
     assert touch is not None
     elements, is_far = at.tile(step.axes), at.updates.tensors.get(touch.place, 0) > limits.shared
     is_alone = touch.home is not None or (at.choices.private_copies > 0 and touch.place in at.updates.private)
     if not is_alone:
         busy = np.minimum(limits.multiprocessors, at.threads_of_work)
         lines = max(1.0, at.updates.tensors.get(touch.place, 0) / LINE)
-        contended = np.minimum(ATOMIC * busy, FETCHED * np.maximum(1.0, busy / lines))
-        return elements * (contended + ATOMIC_FAR * is_far)
+        contended = np.minimum(core.atomic * busy, FETCHED * np.maximum(1.0, busy / lines))
+        return elements * (contended + core.atomic_far * is_far)
     if touch.run is not None and touch.run == at.choices.lanes:
-        return slots(step.axes, at, width) * (UPDATE + UPDATE_FAR * is_far)
-    return elements * (UPDATE + UPDATE_FAR * is_far + np.where(elements > AT_ONCE, UPDATE_MANY, 0.0))
+        return slots(step.axes, at, width) * (core.update + core.update_far * is_far)
+    return elements * (core.update + core.update_far * is_far + np.where(elements > AT_ONCE, UPDATE_MANY, 0.0))
 
 
 def copied_bytes(at: PlanBatch) -> tuple[float, float]:

@@ -11,8 +11,8 @@ from .atomics import IN_TURN, copied_bytes
 from .core_rates import CoreRates, cpu_rates
 from .cpu_packs import packing
 from .cpu_registers import cpu_spills, cpu_streamed, slots
-from .cpu_rows import BUFFERED, GRADUAL, LINE, OWN, cycles_of_far_lines, cycles_of_rows, fetched_lines
-from .cpu_steps import MASKED, StepCycles, across, broken_chunks, in_tails, step_cycles
+from .cpu_rows import BUFFERED, GRADUAL, LINE, OWN, cycles_of_far_lines, cycles_of_rows, fetched_lines, line_costs
+from .cpu_steps import StepCycles, across, broken_chunks, in_tails, step_cycles
 from .cpu_words import Words, chain_of, words_of
 from .loops import Loop, LoopStep
 from .plan_batch import ModeledTimes, Numbers, PlanBatch
@@ -63,11 +63,12 @@ def cpu_times(at: PlanBatch, limits: Limits, registers: Numbers) -> ModeledTimes
     cycles = _all_cycles(at, limits, rates, registers)
     traffic = CacheTraffic(at, on_chip_counts=True, resident=busy)
     beyond_2 = traffic.missed_by_touch(limits.shared * OWN, LINE, gradual=GRADUAL)
-    far = np.where(traffic.distinct() > limits.shared, cycles_of_far_lines(at), 0)
-    cycles = cycles + cycles_of_rows(at, traffic.by_step(beyond_2)) + far
+    level_3 = limits.cache * core.cache_share
+    lines = line_costs(core, traffic.distinct() > level_3)
+    far = np.where(traffic.distinct() > limits.shared, cycles_of_far_lines(at, lines), 0)
+    cycles = cycles + cycles_of_rows(at, traffic.by_step(beyond_2), lines) + far
     into_1, out_1 = traffic.missed(core.level_1, LINE, gradual=GRADUAL_1)
     into_2, out_2 = traffic.read_and_written(beyond_2)
-    level_3 = limits.cache * core.cache_share
     into_3, out_3 = traffic.missed(level_3, LINE, users=busy, gradual=GRADUAL)
     packed, repacked = packing(at, limits)
     lost = _lost(traffic.distinct(without=at.choices.streams) / max(1.0, level_3))
@@ -174,7 +175,7 @@ def _loop_cycles(loop: Loop, at: PlanBatch, limits: Limits, rates: CoreRates, re
                 lines = fetched_lines(step, loop, at, limits)
                 fetched = fetched + times * at.all_trips((*loops, *ranges)) * lines
             if step.touch is not None and not step.touch.atomic:
-                hops = hops + times * MASKED * in_tails(step, loop, at, width)
+                hops = hops + times * core.masked * in_tails(step, loop, at, width)
                 if step.touch.breaks:
                     hops = hops + times * at.all_trips(ranges) * broken_chunks(step, loop, at, width)
         all_steps = all_steps.plus(once, at.all_trips((*loops, *ranges)))
@@ -194,7 +195,7 @@ def _loop_cycles(loop: Loop, at: PlanBatch, limits: Limits, rates: CoreRates, re
     if loop.has_dots:
         ports = np.maximum(ports, _crowded(computed, loaded, chained))
     hops = hops + STREAMED * cpu_streamed(loop, at, limits) * iterations
-    entry = ENTRY + sum(across(axes, axis, at, width) for axes, axis, _ in loop.reduced if loop.axes)
+    entry = ENTRY + sum(across(axes, axis, at, width, core.across) for axes, axis, _ in loop.reduced if loop.axes)
     entry = entry + sum(MOVED * is_held * slots(axes, at, width) for axes, is_held in words.held.items())
     return runs * (np.maximum(ports, chained) + hops + (ITERATION * iterations + entry if loop.axes else 0))
 

@@ -4,41 +4,36 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from math import gcd
 
 import numpy as np
 
+from ..core_costs import CoreCosts
 from ..limits import Limits
 from .loops import Loop, LoopAccess, LoopStep, executed
 from .plan_batch import Numbers, PlanBatch, clipped
 from .traffic import part_lost
 
 LINE = 64
-UNPREFETCHED_LINE = 18.0
-"""Cycles of each line read that nothing prefetches from beyond level 2, since the program before was on other rows."""
-RESTART = 450.0
-"""Cycles until a row that passes by beside others is prefetched: one alone goes on into the next, as short ones do."""
+RESTART = 25
+"""Lines of a row that passes by beside others until it is prefetched: one alone goes on into the next, as short ones
+do."""
 SHORT = 1024
 """Bytes from a row to the next up to which rows are one stream. Sums of rows of 256 and 512 bytes from level 3 take as
 long for 16 rows at once as for one on an Intel server core of 2023, and attention whose keys have up to 1 KiB loses
 nothing on them; rows of 4 KiB were measured beside one another on Zen 4."""
 STREAMS = 8
 """Rows that prefetchers follow at once without losing any."""
-LOST = 0.5
-"""Cycles that each row beyond costs, for every line, up to `MOST_LOST`."""
-MOST_LOST = 12.0
-HOP = 18.0
-"""Cycles of each row on another page than the one before, where level 2 has lost it: nothing prefetches it. Measured on
-Zen 4; 15 on an Intel server core of 2023, for rows of one to four lines."""
+MOST_LOST = 24
+"""Rows beyond that cost more than fewer."""
 WAY = 64 << 10
 """Bytes after which addresses share their places in level 2, of most cores at least: rows whose distance has a large
 power of two in common with it find room for few."""
 PAGE = 4096
 """Bytes between rows from which on this happens."""
-PAGES = 2048
-"""Pages whose places a core knows without asking memory, as of Zen 3; of rows on more pages each is waited for."""
 CLOSER = 0.25
-"""Part of it where rows are closer, but no closer than half a page: every other shares a page with the one before."""
+"""Part of a hop where rows are closer, but no closer than half a page: every other is on the page of the one before."""
 MOST_FETCHED = 6
 """Lines of a row that its stores fetch by themselves, before prefetchers go ahead. Measured on an Intel server core of
 2023: in rows of 1, 2, 4, 8 and 16 lines a line costs 40, 45, 42, 26 and 7 cycles more than side by side."""
@@ -50,7 +45,20 @@ GRADUAL = 0.33
 """How much sooner, and later, than that caches begin to lose what is used again, and have lost all of it."""
 
 
-def cycles_of_rows(at: PlanBatch, beyond: Mapping[tuple[int, int], Numbers]) -> Numbers:
+@dataclass(frozen=True)
+class LineCosts:
+    """Cycles of `line`s that nothing prefetches, and of those `lost` for rows beyond those that prefetchers follow."""
+
+    line: Numbers
+    lost: Numbers
+
+
+def line_costs(core: CoreCosts, from_memory: Numbers) -> LineCosts:
+    """By whether plans read from memory, or from level 3."""
+    return LineCosts(np.where(from_memory, core.line, core.line_3), np.where(from_memory, core.lost, core.lost_3))
+
+
+def cycles_of_rows(at: PlanBatch, beyond: Mapping[tuple[int, int], Numbers], costs: LineCosts) -> Numbers:
     """Cycles lost on rows that are read side by side: to start them, but no more than if none of their lines were
     prefetched, and where there are more than prefetchers follow.
 
@@ -75,11 +83,11 @@ def cycles_of_rows(at: PlanBatch, beyond: Mapping[tuple[int, int], Numbers]) -> 
             begun = np.minimum(often * rows, beyond[number, id(step)] / (row * LINE))
             lines = lines + begun * row
             if touch.place not in met:
-                restart = np.minimum(RESTART, UNPREFETCHED_LINE * row * together)
+                restart = costs.line * np.minimum(RESTART, row * together)
                 cycles = cycles + np.where(rows > together, begun / together * restart, 0)
             met.add(touch.place)
-        cycles = cycles + lines * clipped((streams - STREAMS) * LOST, 0, MOST_LOST)
-    return cycles + _beside(at)
+        cycles = cycles + lines * costs.lost * clipped(streams - STREAMS, 0, MOST_LOST)
+    return cycles + _beside(at) * costs.lost
 
 
 def _together(touch: LoopAccess, at: PlanBatch) -> Numbers:
@@ -92,7 +100,8 @@ def _together(touch: LoopAccess, at: PlanBatch) -> Numbers:
 
 
 def _beside(at: PlanBatch) -> Numbers:
-    """The same for rows along the fastest tile axis, where each program goes on where the one before it ended."""
+    """Lines of rows along the fastest tile axis, where each program goes on where the one before it ended, times the
+    rows beyond those that prefetchers follow."""
     rows: dict[str, Numbers] = {}
     lines: Numbers = 0
     for loop in at.loops:
@@ -109,10 +118,10 @@ def _beside(at: PlanBatch) -> Numbers:
                 length = at.extents.get(touch.run, 1) * touch.element_bytes / LINE
                 lines = lines + goes_on * length * beside * at.all_trips(a for a in touch.axes if a != touch.run)
     streams = sum(rows.values()) if rows else 0
-    return lines * clipped((streams - STREAMS) * LOST, 0, MOST_LOST)
+    return lines * clipped(streams - STREAMS, 0, MOST_LOST)
 
 
-def cycles_of_far_lines(at: PlanBatch) -> Numbers:
+def cycles_of_far_lines(at: PlanBatch, costs: LineCosts) -> Numbers:
     """Cycles of lines of tiles whose neighbours along the row do not belong to the next or previous program."""
     cycles: Numbers = 0.0
     steps = [step for loop in at.loops for step in loop.steps]
@@ -122,7 +131,7 @@ def cycles_of_far_lines(at: PlanBatch) -> Numbers:
             turns = at.all_trips(axis for axis in faster if axis in touch.axes)
             rows = at.tile(axis for axis in touch.axes if axis != touch.run)
             lines = np.ceil(at.size(touch.run) * touch.element_bytes / LINE) * rows
-            cycles = cycles + np.where(turns > 1, UNPREFETCHED_LINE * lines * at.programs, 0)
+            cycles = cycles + np.where(turns > 1, costs.line * lines * at.programs, 0)
     return cycles
 
 
@@ -134,7 +143,7 @@ def cycles_of_hops(step: LoopStep, loop: Loop, at: PlanBatch, limits: Limits) ->
         return 0.0
     stride, length = _row_bytes(step.touch, at)
     part = 1.0 if stride >= PAGE else CLOSER
-    return HOP * part * rows * clipped(256 / length, 0, 1)
+    return limits.core_costs.hop * part * rows * clipped(256 / length, 0, 1)
 
 
 def fetched_lines(step: LoopStep, loop: Loop, at: PlanBatch, limits: Limits) -> Numbers:
@@ -168,6 +177,6 @@ def _far_rows(step: LoopStep, loop: Loop, at: PlanBatch, limits: Limits) -> Numb
     extent = max(1, at.extents.get(inner[-1], 1))
     rows = at.tile(axis for axis in touch.axes if axis not in (touch.run, inner[-1]))
     lost: Numbers = 1.0
-    if extent * min(1, stride // PAGE) <= PAGES:
+    if extent * min(1, stride // PAGE) <= limits.core_costs.pages:
         lost = part_lost(extent * rows * np.maximum(length, gcd(stride, WAY)), limits.shared * OWN, GRADUAL)
     return lost * rows * at.size(inner[-1])

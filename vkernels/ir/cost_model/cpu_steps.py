@@ -8,25 +8,19 @@ from functools import reduce
 import numpy as np
 
 from ..analysis.dot_order import MOST_ADDRESSES
+from ..core_costs import CoreCosts
 from ..limits import Limits
 from .atomics import update_cycles
+from .core_rates import cpu_rates
 from .cpu_registers import EXPANDED, slots
 from .cpu_rows import LINE, cycles_of_hops
 from .cpu_words import Words, depth_of, operations_of, part_extended
 from .loops import Loop, LoopAccess, LoopStep, executed
 from .plan_batch import Numbers, PlanBatch
 
-ACROSS = 3.0
-"""Cycles of each halving, when a register's elements are combined."""
-APART = 2.0
-"""Cycles an element where neighbouring lanes are not contiguous in memory."""
-FOUND = 3.5
-"""Cycles an element that is found by an index of its own: loaded, put in."""
 TOGETHER = 0.35
 """Cycles of each line of a row found by an index beyond level 2, for each row beyond two that are requested at once:
 neighbours often request the same rows, and while they wait for one the core looks less far ahead for others."""
-INDEX = 2.5
-"""Cycles of each index: taken out of its register, once for all rows that share it."""
 TESTED = 12.0
 """Cycles to test whether a chunk's indices are contiguous: mostly a division of scalars, beside other chunks' work."""
 BROKEN = 4.0
@@ -35,8 +29,6 @@ SCANNED = 14.0
 """Cycles of a scan along a register: a shift, a mask and an addition for each doubling, one after another."""
 SPLIT = 0.5
 """Cycles of a register that is loaded from two lines, of those that are not hidden."""
-MASKED = 3.0
-"""Cycles that a register's load or store takes more where a part of it is beyond the end of an axis."""
 SELECTED = 1.0
 """Cycles of one element, for all lanes, that may be beyond the end of a tile axis or of the tensor: its address, or
 that of a 0. Counted in a convolution with outputs along the lanes: three instructions an element."""
@@ -77,14 +69,16 @@ def _plus(total: Numbers, more: Numbers, times: Numbers) -> Numbers:
 
 def step_cycles(step: LoopStep, loop: Loop, at: PlanBatch, limits: Limits, width: int, words: Words) -> StepCycles:
     """Of a step once. `words`: see `words_of`."""
-    touch, choices = step.touch, at.choices
+    touch, choices, core = step.touch, at.choices, limits.core_costs
     arithmetic: Numbers = 0.0
     if step.is_dot or step.operations:
         arithmetic = slots(step.axes, at, width) * operations_of(step, words)
     if step.scans:
         arithmetic = arithmetic + slots(step.axes, at, width) * (SCANNED if step.reduced == choices.lanes else 0)
     elif step.completes or step.reduced in choices.held:
-        arithmetic = arithmetic + across(step.axes, step.reduced or "", at, width)
+        arithmetic = arithmetic + across(
+            step.axes, step.reduced or "", at, width, core.across * cpu_rates(limits).vectors
+        )
     if touch is None:
         return StepCycles(arithmetic)
     if touch.atomic:
@@ -94,12 +88,12 @@ def step_cycles(step: LoopStep, loop: Loop, at: PlanBatch, limits: Limits, width
     if choices.lanes not in step.axes and _is_narrow(step, at):
         each = (CLEARED if touch.is_bf16 else EXTENDED) * part_extended(step, words)
         arithmetic = arithmetic + each * at.tile(step.axes)
-    cost = _accesses(step, at, width) / depth_of(step, words)
+    cost = _accesses(step, at, width, core) / depth_of(step, words)
     hops = SPLIT * _splits(step, at, width) + _selected(step, loop, at)
     hops = hops + cycles_of_hops(step, loop, at, limits) + _waited(step, at, limits)
     hops = hops + (TESTED if touch.breaks else 0.0)
     if touch.writes:
-        past = limits.core_costs.past_store * (PAST_STRAIGHT if _is_entwined(loop) else 1.0)
+        past = core.past_store * (PAST_STRAIGHT if _is_entwined(loop) else 1.0)
         return StepCycles(arithmetic, stores=cost, hops=hops + (past * cost if touch.place in choices.streams else 0.0))
     return StepCycles(arithmetic, loads=cost, hops=hops)
 
@@ -208,16 +202,19 @@ def _is_narrow(step: LoopStep, at: PlanBatch) -> bool:
     return touch.home is None and touch.place not in at.choices.packs
 
 
-def _accesses(step: LoopStep, at: PlanBatch, width: int) -> Numbers:
+def _accesses(step: LoopStep, at: PlanBatch, width: int, core: CoreCosts) -> Numbers:
+    """Registers that are loaded or stored. Elements count for as many as take as long."""
     touch = step.touch
     assert touch is not None
     lanes, is_packed = at.choices.lanes, touch.is_laid_out or touch.place in at.choices.packs
     if lanes in step.axes and lanes in touch.axes and touch.run != lanes and not is_packed:
         if touch.apart is not None and touch.apart[0] == lanes:  # vectors, and moves of their lanes
             return slots(step.axes, at, width) * max(1, touch.element_bytes // 4) * 2 * touch.apart[1]
+        if touch.writes:
+            return at.tile(step.axes) * core.stores * core.store_apart
         if touch.scattered:
-            return at.tile(step.axes) * FOUND + at.tile(touch.found) * INDEX
-        return at.tile(step.axes) * APART
+            return core.loads * (at.tile(step.axes) * core.found + at.tile(touch.found) * core.index)
+        return at.tile(step.axes) * core.loads * core.apart
     if lanes not in touch.axes and touch.home is None and not is_packed:
         rows = at.tile(axis for axis in touch.axes if axis != touch.run)
         return at.tile(step.axes) + np.maximum(0, rows - MOST_ADDRESSES)
@@ -225,9 +222,10 @@ def _accesses(step: LoopStep, at: PlanBatch, width: int) -> Numbers:
     return slots(step.axes, at, width) * narrow
 
 
-def across(axes: tuple[str, ...], reduced: str, at: PlanBatch, width: int) -> Numbers:
-    """Cycles of reducing a tile along an axis: its registers to one, then the elements of that one, for every row."""
+def across(axes: tuple[str, ...], reduced: str, at: PlanBatch, width: int, halving: float) -> Numbers:
+    """Cycles of reducing a tile along an axis: its registers to one, then the elements of that one, for every row.
+    `halving`: cycles of each halving of a register."""
     if reduced != at.choices.lanes:
         return at.tile(axes) / width
     along = np.minimum(width, at.size(reduced))
-    return at.tile(axis for axis in axes if axis != reduced) * ACROSS * np.ceil(np.log2(np.maximum(1, along)))
+    return at.tile(axis for axis in axes if axis != reduced) * halving * np.ceil(np.log2(np.maximum(1, along)))

@@ -1,0 +1,86 @@
+"""Loops that calibration times do what they are timed for; what they give is what the model takes."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+from vkernels.compiler.calibrate_accesses import Accesses
+from vkernels.compiler.calibrate_cpu import buffer
+from vkernels.compiler.calibration_accesses import BESIDE, ROW
+from vkernels.compiler.calibration_loops import loops
+from vkernels.ir.core_costs import CoreCosts
+from vkernels.targets.cpu_rates import OF_ACCESSES
+
+WIDTHS = (16, 32, 64)
+
+
+@pytest.fixture(params=WIDTHS)
+def width(request):
+    from vkernels.targets.host_cpu import cpu_limits
+
+    if request.param > cpu_limits().register_bytes:
+        pytest.skip("this processor has narrower vectors")
+    return request.param
+
+
+@pytest.fixture
+def random():
+    seed = int(np.random.SeedSequence().generate_state(1)[0])
+    print("seed", seed)
+    return np.random.default_rng(seed)
+
+
+@pytest.mark.parametrize("name", ["atomic", "update"])
+def test_additions_to_memory_add_up(width, random, name):
+    memory = buffer(1 << 10).view(np.float32)
+    memory[:] = before = random.integers(-9, 9, memory.size).astype(np.float32)
+    places = random.integers(1, memory.size, 40 * BESIDE).astype(np.int32)
+    before = before.copy()
+    with loops(width) as code:
+        getattr(code, name)(memory.ctypes.data, places.ctypes.data, places.size // BESIDE, 3)
+    expected = before + 3 * np.bincount(places, minlength=memory.size)
+    np.testing.assert_array_equal(memory[BESIDE:], expected[BESIDE:])  # the first keep the loop's sums
+
+
+def test_vectors_are_stored_where_places_say(width, random):
+    memory = buffer(1 << 12).view(np.float32)[:1024].reshape(-1, width // 4)
+    memory[:] = np.nan
+    memory[0] = random.standard_normal(width // 4)
+    places = random.permutation(len(memory)).astype(np.int32)[: 3 * BESIDE]
+    with loops(width) as code:
+        code.scatter(memory.ctypes.data, places.ctypes.data, 3, 1)
+    np.testing.assert_array_equal(memory[places], np.broadcast_to(memory[0], (3 * BESIDE, width // 4)))
+    assert np.isnan(memory[np.setdiff1d(np.arange(1, len(memory)), places)]).all()
+
+
+def test_lanes_are_stored_to_rows(width, random):
+    memory, lanes = buffer(1 << 14).view(np.float32), width // 4
+    memory[:] = np.nan
+    memory[:lanes] = values = random.standard_normal(lanes).astype(np.float32)
+    values = values.copy()
+    with loops(width) as code:
+        code.store_apart(memory.ctypes.data, 2, 1)
+    columns = np.arange(2 * BESIDE)
+    for lane in range(1, lanes):
+        np.testing.assert_array_equal(memory[ROW * lane + columns], np.full(2 * BESIDE, values[lane]))
+
+
+def test_costs_are_those_of_the_model(width):
+    """Each cost has a name of the model's, is a number of cycles, and farther memory never costs less than none."""
+    near, middle, far = (buffer(size) for size in (8 << 10, 1 << 21, 1 << 22))
+    with loops(width) as code:
+        seen = []
+
+        def cycles(loop, values):
+            seen.append(loop)
+            addresses = [value if isinstance(value, int) else value.ctypes.data for value in values]
+            loop(*addresses, 1)
+            return 1000.0 * len(seen)
+
+        costs = Accesses(code, cycles, width, near, middle, far, 1 << 20).costs()
+    assert set(costs) == set(OF_ACCESSES) <= {field.name for field in fields(CoreCosts)}
+    assert all(np.isfinite(value) and value >= 0 for value in costs.values())
+    assert all(loop in seen for loop in (code.apart, code.found, code.masked, code.across, code.atomic, code.gather))

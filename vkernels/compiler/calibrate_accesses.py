@@ -1,0 +1,111 @@
+"""Measure what a core's accesses take where elements or lines are not side by side, in cycles; docs/slices.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import log2
+from typing import Any
+
+import numpy as np
+
+from vkernels.ir.cost_model.cpu_rows import LINE, PAGE, STREAMS
+
+from .calibration_accesses import BESIDE, CHAINS, ROW
+from .calibration_loops import LOADED_VECTORS, Loops
+
+SEED = 0
+ELEMENTS = 4096
+"""Elements that are found or updated in a pass."""
+ROWS = 4 * STREAMS
+"""Rows that are read beside one another: more than prefetchers follow."""
+FEW_PAGES, MOST_PAGES = 256, 1 << 14
+NO_PLACE = 2.0
+"""How much longer a line takes, at least, on a page whose place a core does not know."""
+
+MeasureCycles = Callable[[Callable[..., None], tuple[Any, ...]], float]
+"""Cycles that a step of a loop takes, with these arguments before the number of steps."""
+
+
+@dataclass(frozen=True)
+class Accesses:
+    """Measures on one core, with vectors of `width` bytes. `near`, `middle`, `far`: arrays that the nearest cache
+    holds, that level 3 holds and level 2 does not, and that no cache holds. `shared`: bytes of level 2."""
+
+    code: Loops
+    cycles: MeasureCycles
+    width: int
+    near: Any
+    middle: Any
+    far: Any
+    shared: int
+
+    def costs(self) -> dict[str, float]:
+        """Costs of `CoreCosts`, by their names there."""
+        return {**self._of_vectors(), **self._of_found(), **self._of_lines()}
+
+    def _of_vectors(self) -> dict[str, float]:
+        code, lanes, size = self.code, self.width // 4, self.near.nbytes // 4
+        rows = (size - ROW * lanes) // BESIDE
+        blocks = size // (BESIDE * lanes)
+        apart, store_apart = (
+            self.cycles(loop, (self.near, rows)) / (rows * BESIDE * lanes) for loop in (code.apart, code.store_apart)
+        )
+        whole, masked = (self.cycles(loop, (self.near, blocks)) for loop in (code.whole, code.masked))
+        reductions = size // (CHAINS * lanes)
+        across = self.cycles(code.across, (self.near, reductions)) / (reductions * CHAINS * log2(lanes))
+        masked = max(0.0, masked - whole) / (2 * blocks * BESIDE)
+        return {"apart": apart, "store_apart": store_apart, "masked": masked, "across": across}
+
+    def _of_found(self) -> dict[str, float]:
+        """Of elements found by indices at random: in the nearest cache, and beyond level 2."""
+        code, random = self.code, np.random.default_rng(SEED)
+        near = random.integers(0, self.near.nbytes // 4 - 1, ELEMENTS, np.int32)
+        middle = random.permutation(self.middle.nbytes // LINE).astype(np.int32) * (LINE // 4)
+        once, twice = (
+            self.cycles(loop, (self.near, near, ELEMENTS // (BESIDE * self.width // 4))) / ELEMENTS
+            for loop in (code.found, code.found_twice)
+        )
+        found = min(once, max(0.0, twice - once))
+        costs = {"found": found, "index": once - found}
+        for name, loop in (("atomic", code.atomic), ("update", code.update)):
+            costs[name] = self.cycles(loop, (self.near, near, near.size // BESIDE)) / near.size
+            far = self.cycles(loop, (self.middle, middle, middle.size // BESIDE)) / middle.size
+            costs[f"{name}_far"] = max(0.0, far - costs[name])
+        return costs
+
+    def _of_lines(self) -> dict[str, float]:
+        """Of lines that are not side by side, beyond those of lines that are."""
+        costs = {"pages": self._pages()}
+        for memory, of in ((self.middle, "_3"), (self.far, "")):
+            lines = memory.nbytes // LINE
+            together = self._read(memory, np.arange(lines))
+            costs[f"line{of}"] = max(0.0, self._read(memory, np.random.default_rng(SEED).permutation(lines)) - together)
+            row = PAGE // LINE
+            rows = np.arange(lines // (row * ROWS) * row * ROWS).reshape(-1, ROWS, row).swapaxes(1, 2)
+            costs[f"lost{of}"] = max(0.0, self._read(memory, rows) - together) / (ROWS - STREAMS)
+            if of:
+                first = np.arange(0, lines, PAGE // LINE)
+                costs["hop"] = max(0.0, self._read(memory, first) - together)
+                stored = self._read(memory, np.arange(lines), self.code.scatter, BESIDE)
+                costs["fetched_store"] = max(0.0, self._read(memory, first, self.code.scatter, BESIDE) - stored)
+        return costs
+
+    def _pages(self) -> float:
+        """Pages whose places a core knows without asking memory, of which level 2 holds a line each."""
+        pages, usual = FEW_PAGES, 0.0
+        while pages <= MOST_PAGES and pages * LINE <= self.shared // 2 and pages * (PAGE + LINE) <= self.far.nbytes:
+            taken = self._read(self.far, np.arange(pages) * (PAGE // LINE + 1))
+            usual = usual or taken
+            if taken > NO_PLACE * usual:
+                break
+            pages *= 2
+        return float(pages // 2)
+
+    def _read(
+        self, memory: Any, lines: Any, loop: Callable[..., None] | None = None, count: int = LOADED_VECTORS
+    ) -> float:
+        """Cycles of each line, of which the first vector is read, or stored by another loop, `count` a block."""
+        places = (lines.ravel() * (LINE // self.width)).astype(np.int32)
+        places = places[: places.size // count * count]
+        return self.cycles(loop or self.code.gather, (memory, places, places.size // count)) / places.size
