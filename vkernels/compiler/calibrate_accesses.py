@@ -107,5 +107,5 @@ class Accesses:
     ) -> float:
         """Cycles of each line, of which the first vector is read, or stored by another loop, `count` a block."""
         places = (lines.ravel() * (LINE // self.width)).astype(np.int32)
-        places = places[: places.size // count * count]
-        return self.cycles(loop or self.code.gather, (memory, places, places.size // count)) / places.size
+        blocks = int(places.size) // count
+        return self.cycles(loop or self.code.gather, (memory, places, blocks)) / (blocks * count)

@@ -235,8 +235,8 @@ class _Measurement:
         def cycles(loop: Callable[..., None], values: Sequence[Any]) -> float:
             return clock * self.measure.seconds_a_step([(loop, values)])
 
-        memory = (buffer(size) for size in (NEAR, middle, far))
-        return Accesses(self.code, cycles, self.width, *memory, self.limits.shared)
+        code, shared = self.code, self.limits.shared
+        return Accesses(code, cycles, self.width, buffer(NEAR), buffer(middle), buffer(far), shared)
 
     def _read_and_written(self, total: int, cores: int) -> tuple[float, float, float]:
         """Bytes a second that `cores` cores read of `total` bytes; what a byte that they write takes beside one that
