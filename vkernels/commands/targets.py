@@ -85,6 +85,8 @@ RATES = {
     "past_3": ("bytes read", 1, "a byte stored past the caches, for L3"),
     "past": ("bytes read", 1, "a byte stored past the caches, for memory"),
     "past_store": ("cycles", 1, "a store past the caches, not hidden"),
+    "waited_3": ("", 1, "part of L3's time in which instructions wait"),
+    "waited": ("", 1, "part of memory's time in which instructions wait"),
     "cache_share": ("", 1, "part of L3 that a process finds its own"),
     "apart": ("cycles", 1, "an element of a vector that is loaded from several rows"),
     "store_apart": ("cycles", 1, "an element of a vector that is stored to several rows"),

@@ -105,7 +105,8 @@ def measure_undisturbed(attempts: int = ATTEMPTS, launch: MeasureLaunch | None =
 
 
 COSTS = (
-    "latency", "stored_2", "stored_3", "stored", "past_3", "past", "past_store", "launch", "wake", *OF_ACCESSES,
+    "latency", "stored_2", "stored_3", "stored", "past_3", "past", "past_store", "waited_3", "waited", "launch", "wake",
+    *OF_ACCESSES,
 )  # fmt: skip
 """What is the mean of two measurements: mostly rates beside others, of which neither more nor less is better."""
 EACH_CORES = ("multiply_adds", "shared", "cache")
@@ -115,6 +116,7 @@ RATIOS = {"cache_share": 2.0, "launch": 2.0, "wake": 2.0, "pages": 2.0}
 APART = {
     **dict.fromkeys(("stored_2", "stored_3", "stored", "past_3", "past"), 0.25),
     "past_store": 1.0,
+    **dict.fromkeys(("waited_3", "waited"), 0.25),
     **dict.fromkeys(OF_ACCESSES, 0.5),
     **dict.fromkeys(("atomic", "atomic_far", "hop", "line", "line_3", "fetched_store"), 4.0),
     "launch": 5e-7,
@@ -210,13 +212,18 @@ class _Measurement:
         latency = clock * self.measure.seconds_a_step([(code.wait, (buffer(2 * self.width),))]) / WAITS
         loads, stores = self._rates(("read", "store"), NEAR, 1)
         far = min(4 * limits.cache, MAX_BYTES, max(limits.memory // 8, 1 << 24))
-        (core_memory,) = self._rates(("read",), far, 1)
+        core_memory, beside_memory = self._rates(("read", "multiply_read"), far, 1)
+        (near,) = self._rates(("multiply_read",), NEAR, 1)
         memory, stored, past = self._read_and_written(min(far * cores, MAX_BYTES), cores)
         memory = max(core_memory, memory)
         size = BEYOND * limits.shared * cores
         if size > limits.cache:
             size = max(limits.cache // 2, 2 * limits.shared * cores)
-        (core_cache,) = self._rates(("read",), size // cores, 1)
+        core_cache, beside_cache = self._rates(("read", "multiply_read"), size // cores, 1)
+        waited_3, waited = (
+            max(0.0, rate * (1 / both - 1 / near) - OVERLAP)
+            for rate, both in ((core_cache, beside_cache), (core_memory, beside_memory))
+        )
         cache, stored_3, past_3 = self._read_and_written(size, cores)
         core_cache, cache = max(core_cache, core_memory), max(cache, core_cache, memory)
         past_3 = max(0.0, past_3 - OVERLAP * past * cache / memory)  # what the model counts for memory
@@ -228,7 +235,7 @@ class _Measurement:
             stores=stores / self.width / clock, latency=latency, stored_2=stored_2, stored_3=stored_3, stored=stored,
             past_3=past_3, past=past, past_store=clock * self._past_store(min(far, PAST), core_memory / max(past, 0.1)),
             cache_share=self._cache_share(size, cache, memory), launch=LAUNCH_SECONDS, wake=WAKE_SECONDS,
-            **self._accesses(clock, size // cores, far).costs(),
+            waited_3=waited_3, waited=waited, **self._accesses(clock, size // cores, far).costs(),
         )  # fmt: skip
 
     def _accesses(self, clock: float, middle: int, far: int) -> Accesses:

@@ -23,6 +23,9 @@ CHAIN_CYCLES = 16
 BESIDE = 8
 """Multiply-adds of vectors beside them: of the slowest units they take half of the cycles."""
 
+BUSY = 6
+"""Multiply-adds with each vector that `multiply_read` reads: about as long as level 3 takes for it."""
+
 WORK = 80
 """Multiply-adds of a vector that `work` stores: they take longer than the store."""
 
@@ -35,6 +38,7 @@ class Loops:
     """Functions that hold no Python lock. All take the address of memory first, and a number of steps last.
 
     `multiply(memory, steps)`, `wait(memory, steps)`, `chain(memory, steps)`; `read(memory, blocks, steps)`,
+    `multiply_read(memory, blocks, steps)`, which multiplies and adds `BUSY` times with each vector that it reads,
     `store(memory, blocks, steps)`; `work(memory, vectors, steps)`, which stores each vector after `WORK` multiply-adds,
     and `work_past`, which does so past the caches if the address allows it; `copy(memory, blocks, steps)` to as many
     blocks after these, and `copy_past`; `gather(memory, places, blocks, steps)`, where `places` has the position of
@@ -44,6 +48,7 @@ class Loops:
     multiply: Callable[..., None]
     wait: Callable[..., None]
     read: Callable[..., None]
+    multiply_read: Callable[..., None]
     store: Callable[..., None]
     work: Callable[..., None]
     work_past: Callable[..., None]
@@ -98,6 +103,7 @@ declare {floats} @llvm.fmuladd({floats}, {floats}, {floats})
 {_arithmetic("multiply", floats, MULTIPLY_ADDS, 1)}
 {_arithmetic("wait", floats, 1, WAITS)}
 {_reading("read", words)}
+{_multiplying(floats)}
 {_storing(floats, register_bytes)}
 {_working("work", floats, register_bytes, False)}
 {_working("work_past", floats, register_bytes, True)}
@@ -143,6 +149,22 @@ def _reading(name: str, words: str) -> str:
         body += [f"%p{n} = getelementptr {words}, ptr %here, i64 {n}", f"%v{n} = load {words}, ptr %p{n}, align 8"]
         body += [f"%t{n} = xor {words} %s{n}, %v{n}"]
     return _over_blocks(name, body, words, words)
+
+
+def _multiplying(floats: str) -> str:
+    """Two vectors by turns have sums of their own, which thus wait for one another half as often."""
+    count = 2 * BUSY
+    body = [f"%s{n} = phi {floats} [%r{n}, %pass], [%t{n}, %loop]" for n in range(count)]
+    sums = [f"%s{n}" for n in range(count)]
+    for vector in range(LOADED_VECTORS):
+        body += [f"%p{vector} = getelementptr {floats}, ptr %here, i64 {vector}"]
+        body += [f"%v{vector} = load {floats}, ptr %p{vector}, align 8"]
+        for n in range(vector % 2 * BUSY, vector % 2 * BUSY + BUSY):
+            name = f"%t{n}" if vector >= LOADED_VECTORS - 2 else f"%m{n}_{vector}"
+            body += [f"{name} = call {floats} @llvm.fmuladd({floats} %v{vector}, {floats} %a, {floats} {sums[n]})"]
+            sums[n] = name
+    passes = passes_text(body, "%at", floats, LOADED_VECTORS, *sums_text(floats, count))
+    return function_text("multiply_read", f"%a = load {floats}, ptr %at, align 8", passes)
 
 
 def _storing(floats: str, register_bytes: int) -> str:

@@ -49,6 +49,8 @@ class CoreCosts:
     past_3: float = 1.0
     past: float = 1.0
     past_store: float = 3.0
+    waited_3: float = 0.5
+    waited: float = 0.0
     cache_share: float = LAST_CACHE_SHARE
     apart: float = 1.0
     store_apart: float = 2.0

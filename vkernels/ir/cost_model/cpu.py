@@ -32,9 +32,6 @@ CPU_PROGRAM_CYCLES = 25.0
 """Cycles to begin a program: coordinates, bounds, which variant."""
 MASKS = 7
 """Masks that registers hold."""
-WAITED = 0.5
-"""Part of what level 3 takes in which instructions wait, beside what is not hidden of all that is no bottleneck. Of f32
-products whose operand passes by from there, 0.7 to 1.1 of it shows on an Intel server core of 2023."""
 SPILL_ACCESSES = 2.0
 """Loads and stores of a register that there is no room for."""
 STREAMED = 16.0
@@ -85,12 +82,14 @@ def cpu_times(at: PlanBatch, limits: Limits, registers: Numbers) -> ModeledTimes
     copies, combined = copied_bytes(at)  # copies are filled, and read by the launch that combines them
     partial = partial + 2 * copies + 2 * combined
     cycles = cycles + 2 * (copies + combined) / limits.register_bytes
+    from_memory = (cold + lost * packed) / np.minimum(rates.memory, core.memory * busy)
+    waits = core.waited_3 * into_2 / rates.level_3 * uneven + core.waited * from_memory
     return ModeledTimes(
         {
-            "instructions": (cycles / rates.clock / cores + WAITED * into_2 / rates.level_3) * uneven,
+            "instructions": cycles / rates.clock / cores * uneven + waits,
             "level 2": (into_1 + written_2) / rates.level_2 * uneven,
             "level 3": (into_2 + written_3 + packed + partial) / rates.level_3 * uneven,
-            "memory": (cold + lost * packed) / np.minimum(rates.memory, core.memory * busy),
+            "memory": from_memory,
         },
         limits.launch_seconds * at.launches + repacked / rates.clock / cores,
     )
