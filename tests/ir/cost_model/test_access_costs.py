@@ -87,8 +87,7 @@ NEAR = {
     "update_far": IN_COPIES,
     "line": ROWS_3,
     "lost": ROWS_3,
-    "waited": ROWS_NEAR,
-    "waited_3": ROWS_NEAR,
+    "waited": ROWS_3,
     "masked": ADDS_UP,
 }
 """The same with nearer memory, or without an end within a vector."""
