@@ -12,7 +12,7 @@ from vkernels.compiler.protocols import KernelLike
 
 from .events import LaunchRecord
 from .memory_blocks import Block, aligned, borrow, give_back, helper_workspaces
-from .threads import followed, forget_calls, get_threads, the_pool
+from .threads import followed, forget_calls, get_threads, reserve, the_pool
 from .work_descriptor import NativeLaunch, WorkDescriptor
 
 if TYPE_CHECKING:
@@ -247,7 +247,7 @@ class _Frame:
 
     def set_threads(self, threads: int, seconds: float) -> None:
         """How many threads may work on the call, which takes so long on one; infinity where that is not known."""
-        the_pool().reserve(threads)
+        reserve(threads)
         self.threads = threads
         self.call.set_threads(threads)
         self.call.set_seconds(seconds)

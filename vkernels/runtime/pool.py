@@ -2,7 +2,8 @@
 
 Helpers wait for work in native code: they spin for some microseconds, then sleep, so an idle pool costs nothing.
 Every thread begins with its own part of the programs, the calling thread at once. A thread that is done takes what
-others have not begun, so a call never waits for a helper that comes late. The caller runs everything itself where
+others have not begun, so a call never waits for a helper that comes late. Where torch's threads spin, they take the
+place of helpers: see `pool_team_ir`. The caller runs everything itself where
 another call has the helpers, where it may use no other core, and where the call is too short to pay for helpers.
 """
 
@@ -41,6 +42,7 @@ from .pool_call_ir import CODE_WORDS, IMPORTED
 from .pool_ir import POOL_WORDS, pool_ir
 from .pool_shared_ir import ENDS_OF_CALLS
 from .pool_wait_ir import FUTEX
+from .torch_team import Team
 from .work_descriptor import WorkDescriptor
 
 SPIN_SECONDS = 5e-5
@@ -95,6 +97,17 @@ class Pool:
         """How many of the first 31 helpers sleep; all others count as one."""
         return (self._words[8] & 0xFFFFFFFF).bit_count()
 
+    @property
+    def takes_team(self) -> bool:
+        """Whether the pool has no team of OpenMP's threads to run calls on, or that has ended."""
+        return not self._words[127] or not os.path.exists(f"/proc/self/task/{self._words[31]}")
+
+    @property
+    def team_ended(self) -> int:
+        """When a team last ended a call, in nanoseconds; 0 if none has."""
+        ended: int = self._words[28]
+        return ended
+
     def reserve(self, threads: int) -> None:
         """Start helpers until there are `threads` threads, with the calling one. Raises `SetupError`."""
         if threads <= len(self._helpers) + 1:
@@ -105,6 +118,12 @@ class Pool:
         for other in self._others.values():
             if other.helpers:
                 other.reserve(max(threads, other.helpers + 1))
+
+    def join(self, team: Team) -> None:
+        """Run calls of this thread on its team of OpenMP's threads while these spin, if they are about as many threads
+        as a call uses and no thread has a priority."""
+        self._words[29], self._words[30], self._words[127] = team.most, team.number, team.parallel
+        self._code.meet(self._address)
 
     def separate(self, board: int) -> None:
         """Give calls of high and low priority pools of their own, which share the board at this address."""
@@ -186,12 +205,13 @@ class _Code:
             name: ctypes.cast(getattr(process, name), ctypes.c_void_p).value or 0
             for name in ("syscall", "sched_getcpu", "clock_gettime")
         } | {name: address_in_python(name) for name in IMPORTED}
-        exported = "vk_run", "vk_call", "vk_helper", "vk_stop", "vk_bell", "vk_stop_bell", "this_thread"
+        exported = "vk_run", "vk_call", "vk_helper", "vk_stop", "vk_bell", "vk_stop_bell", "vk_meet", "this_thread"
         self.library = linked(pool_ir(platform.machine()), imported, exported, "vk_pool")
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))  # what helpers run outlives them all
 
         self.run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(self.library["vk_run"])
         self.stop = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.library["vk_stop"])
+        self.meet = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.library["vk_meet"])
         self.this_thread = ctypes.CFUNCTYPE(ctypes.c_int64)(self.library["this_thread"])
         self.stop_bell = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.library["vk_stop_bell"])
         self.helper, self.bell = self.library["vk_helper"], self.library["vk_bell"]

@@ -22,6 +22,9 @@ The *pool* is what threads share between calls:
     sleeps until it is done, and of the last one of which a helper has found no more to do
     24 busy: a call is running   25 nanoseconds of calls that sleeping helpers missed   26 when the last one began
     27 the process's id
+    22 the thread that has a team of OpenMP's   29, 30 functions that give how many threads the calling thread's team
+    has, and the number of one   31 the id of the second   28 when it last ended a call
+    127 the function that runs another on a team, 0 without
     32 nanoseconds that a thread spins within a call before it sleeps   33 stop   34 the same of a helper that waits for
     a call   35 the caller's core, plus 1, when helpers last were kept off it   36 helpers that have begun
     37 nanoseconds of the shortest call that is shared   38 of the shortest that wakes helpers
@@ -46,6 +49,7 @@ from .pool_cores_ir import AFFINITY, KEEP_OFF, POLICY
 from .pool_gate_ir import GATE
 from .pool_priority_ir import PRIORITY
 from .pool_shared_ir import FCNTL, SHARED
+from .pool_team_ir import TEAM
 from .pool_wait_ir import FUTEX, PAUSE, WAIT, YIELD
 from .pool_work_ir import WORK
 
@@ -58,9 +62,9 @@ PART_WORDS = 8
 
 def pool_ir(machine: str) -> str:
     """The LLVM IR of the pool for a machine that `FUTEX` names; exports `vk_run`, `vk_call`, `vk_helper`,
-    `vk_stop`, `vk_bell`, `vk_stop_bell` and `this_thread`."""
+    `vk_stop`, `vk_bell`, `vk_stop_bell`, `vk_meet` and `this_thread`."""
     declaration, call = PAUSE[machine]
-    text = (_DECLARED + WAIT + KEEP_OFF + WORK + SHARED + BOARD + GATE + PRIORITY + _THREADS + CALL).replace(
+    text = (_DECLARED + WAIT + KEEP_OFF + WORK + SHARED + BOARD + GATE + PRIORITY + _THREADS + TEAM + CALL).replace(
         "PAUSE_DECLARATION", declaration
     )
     text = text.replace("PAUSE", call)
@@ -202,7 +206,13 @@ ask:
 cores:
   %helpers = sub i64 %threads, 1
   %is_idle = call i1 @is_idle_here(ptr %pool)
-  br i1 %is_idle, label %release, label %place
+  br i1 %is_idle, label %release, label %team
+team:
+  %ran = call i1 @run_on_team(ptr %pool, ptr %call)
+  br i1 %ran, label %done, label %place
+done:
+  store atomic i64 0, ptr %busy seq_cst, align 8
+  ret void
 place:
   %has_cores = call i1 @keep_off(ptr %pool)
   br i1 %has_cores, label %look, label %release

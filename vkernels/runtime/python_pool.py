@@ -12,6 +12,7 @@ from itertools import count
 from vkernels.ir.system_resources import ThreadPool
 
 from .pool_ir import CALL_WORDS
+from .torch_team import Team
 from .work_descriptor import WorkDescriptor
 
 LaunchFunction = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
@@ -26,11 +27,15 @@ class PythonPool:
     """Reads the same calls as `vkernels.runtime.pool.Pool`, at some hundred microseconds a call."""
 
     least_seconds = LEAST_SECONDS
+    takes_team = False
 
     def __init__(self) -> None:
         self._executor: ThreadPool | None = None
         self._size = 0
         self._busy = threading.Lock()
+
+    def join(self, team: Team) -> None:
+        """None joins: OpenMP would not give way to threads of Python."""
 
     def reserve(self, threads: int) -> None:
         """Start threads until there are `threads`, the calling one included."""

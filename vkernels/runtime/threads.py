@@ -14,6 +14,8 @@ from vkernels.ir.errors import OptionError
 from vkernels.ir.fork_safe import fork_safe_lock
 from vkernels.targets.host_cpu import LAUNCH_SECONDS, SHARE_SECONDS, usable_cores
 
+from .torch_team import torch_team
+
 if TYPE_CHECKING:
     from .pool import Pool, Waiting
     from .python_pool import PythonPool
@@ -118,6 +120,17 @@ def the_pool() -> Pool | PythonPool:
                     prepare(pool)
                 _pool = pool
     return _pool
+
+
+def reserve(threads: int) -> None:
+    """Have `threads` threads ready, with the calling one: torch's where it is loaded, as far as a call suits them.
+
+    Raises `SetupError` where threads cannot be started.
+    """
+    pool = the_pool()
+    if threads > 1 and pool.takes_team and (team := torch_team()) is not None:
+        pool.join(team)
+    pool.reserve(threads)
 
 
 def on_new_pool(prepare: Callable[[Pool | PythonPool], None]) -> None:
