@@ -154,6 +154,7 @@ def _explained(request: Mapping[str, Any]) -> Answer:
         tuple(request.get("tried", ())), request.get("strides", {}), request.get("deterministic", False),
         request.get("architecture", "gpu"), request.get("judge", 1),
         None if request.get("plan") is None else plan_from_json(request["plan"]),
+        {text: limits_from(limits) for text, limits in request.get("supposed", {}).items()},
     )  # fmt: skip
     return asdict(find(question))
 

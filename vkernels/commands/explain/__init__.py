@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vkernels.compiler.judged_plans import JUDGED
-from vkernels.ir.errors import PlanError, SetupError
+from vkernels.ir.errors import OptionError, PlanError, SetupError
 from vkernels.targets import Target
+from vkernels.targets.what_if import read_what_if
 
 from ..exits import Code
 from ..formatting import printable
@@ -43,6 +44,12 @@ Limits = Annotated[Path | None, typer.Option(metavar="FILE.toml", help="File of 
 Stage = Annotated[
     str | None, typer.Option("--ir", metavar="STAGE|list", help="Print only the IR after this compiler stage.")
 ]
+WhatIfs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--what-if", metavar="shared=+32K,l2=2x,…", help="How modelled time changes under other limits. Repeatable."
+    ),
+]
 
 
 def explain(
@@ -61,6 +68,7 @@ def explain(
     no_cache: Cache = False,
     seconds: CompileSeconds = 120.0,
     judge: Judge = JUDGED,
+    what_if: WhatIfs = None,
 ) -> None:
     """Explain how a kernel runs on a device that need not be present: phases, homes, plan, time, binary.
 
@@ -71,6 +79,10 @@ def explain(
     chosen = target_named(target, slice_, limits)
     if ir == LIST:
         return _list_stages(chosen)
+
+    questions = [read_what_if(text, chosen, lambda name: target_named(name, None, limits)) for text in what_if or ()]
+    if questions and ir is not None:
+        raise OptionError("--what-if: --ir prints the IR of one plan; leave one of them out")
 
     from vkernels.compiler.workers.compile_pool import CompilePool
     from vkernels.inspect.check.check import CheckTools, triton_version
@@ -90,7 +102,7 @@ def explain(
         case, others = resolve_case(kernel, request, CATALOGUE, preparing)
         case = replace(case, deterministic=deterministic)
         tools = CheckTools(preparing, compiling, None if no_cache else DiskCache(), triton, judge=judge)
-        found = find(case, chosen, tools, only_stage=ir or "")
+        found = find(case, chosen, tools, only_stage=ir or "", questions=questions)
     if ir is not None:
         return _print_stage(found, ir)
     _write(found, others, triton, json, html)

@@ -15,6 +15,7 @@ from vkernels.inspect.explain.explanation import Kept
 from ..check.results import launch_as_json
 from ..formatting import format_bytes, format_count, format_plan, format_seconds, plural, printable
 from ..results import table_of
+from .costs import begin, show_costs, show_what_ifs
 from .texts import (
     DETERMINISTIC,
     FIELDS,
@@ -48,7 +49,14 @@ def as_json(found: Explanation, triton: str) -> dict[str, Any]:
         "modelled_seconds": modelled.seconds if modelled is not None else None,
         "bottleneck": modelled.bottleneck if modelled is not None else None,
         "modelled": asdict(modelled) if modelled is not None else None,
-        "rung": findings.rung or None,
+        "rung": findings.rung or None, "costs": [asdict(each) for each in findings.costs],
+        "what_if": [
+            {
+                "question": asked.text, "changed": {name: [*both] for name, both in asked.changed.items()},
+                "same_plan": asdict(answer.same), "chosen_anew": asdict(answer.anew),
+            }
+            for asked, answer in zip(found.questions, findings.supposed, strict=False)
+        ],
         "proposal": asdict(proposal) if proposal is not None else None, "rejected": [*found.rejected],
         "launches": [launch_as_json(launch) for launch in found.launches],
         "native": asdict(findings.native) if findings.native is not None else None,
@@ -67,22 +75,15 @@ def show(found: Explanation, others: tuple[str, ...], console: Console) -> None:
     console.print(verdict_text(found), soft_wrap=True)
     if others:
         console.print(f"Other kernels of this family: {', '.join(others)}.", soft_wrap=True)
-    for section in (_source, _phases, _homes, _plan, _tried, _binary, _native, _stages):
+    for section in (_source, _phases, _homes, _plan, _tried, show_costs, show_what_ifs, _binary, _native, _stages):
         section(console, found)
-
-
-def _begin(console: Console, title: str, introduction: str) -> None:
-    console.print()
-    console.print(Text(title, "bold"))
-    console.print(introduction)
-    console.print()
 
 
 def _source(console: Console, found: Explanation) -> None:
     lines = found.findings.source
     if not lines:
         return
-    _begin(console, "The kernel", INTRODUCTIONS["source"])
+    begin(console, "The kernel", INTRODUCTIONS["source"])
     table = table_of("phases", "line", "", right=("line",))
     for line in lines:
         table.add_row(printable(", ".join(line.phases)), str(line.number), printable(line.text))
@@ -91,7 +92,7 @@ def _source(console: Console, found: Explanation) -> None:
 
 def _phases(console: Console, found: Explanation) -> None:
     phases, limits = found.findings.phases, found.limits
-    _begin(console, "Phases", INTRODUCTIONS["phases"])
+    begin(console, "Phases", INTRODUCTIONS["phases"])
     if found.findings.without_needs:
         console.print(printable(f"Needs are unknown: {found.findings.without_needs}."), soft_wrap=True)
     for phase in phases:
@@ -138,7 +139,7 @@ def _totals(console: Console, found: Explanation) -> None:
 
 def _homes(console: Console, found: Explanation) -> None:
     kept = found.findings.kept
-    _begin(console, "Where values live", INTRODUCTIONS["homes"])
+    begin(console, "Where values live", INTRODUCTIONS["homes"])
     if not kept:
         console.print("No value crosses from one phase to another in chunks, so nothing has to be kept.")
     for value in kept:
@@ -169,7 +170,7 @@ def _value(console: Console, value: Kept) -> None:
 
 def _plan(console: Console, found: Explanation) -> None:
     findings = found.findings
-    _begin(console, "The plan", INTRODUCTIONS["plan"])
+    begin(console, "The plan", INTRODUCTIONS["plan"])
     console.print(origin_text(findings))
     if findings.deterministic:
         console.print(DETERMINISTIC, soft_wrap=True)
@@ -188,7 +189,7 @@ def _plan(console: Console, found: Explanation) -> None:
 
 def _tried(console: Console, found: Explanation) -> None:
     findings = found.findings
-    _begin(console, "Modelled time and rejected plans", INTRODUCTIONS["tried"])
+    begin(console, "Modelled time and rejected plans", INTRODUCTIONS["tried"])
     if findings.modelled is not None:
         table = table_of("", "modelled", right=("modelled",))
         parts = {**findings.modelled.parts, "launches": findings.modelled.launches}
@@ -220,7 +221,7 @@ def _tried(console: Console, found: Explanation) -> None:
 def _binary(console: Console, found: Explanation) -> None:
     if found.is_cpu:
         return
-    _begin(console, "The compiled code", INTRODUCTIONS["binary"])
+    begin(console, "The compiled code", INTRODUCTIONS["binary"])
     if not found.launches:
         console.print(printable(f"There is no compiled code: {found.reason}."), soft_wrap=True)
     for launch in found.launches:
@@ -264,7 +265,7 @@ def _native(console: Console, found: Explanation) -> None:
     native = found.findings.native
     if native is None:
         return
-    _begin(console, "The compiled code", INTRODUCTIONS["native"])
+    begin(console, "The compiled code", INTRODUCTIONS["native"])
     spills = f"{native.stack_vectors} of them move a vector register to or from the stack (spills)"
     console.print(
         f"{native.instructions} instructions, {native.vector} on vector registers; {spills}. "
@@ -274,5 +275,5 @@ def _native(console: Console, found: Explanation) -> None:
 
 
 def _stages(console: Console, found: Explanation) -> None:
-    _begin(console, "Compiler stages", INTRODUCTIONS["stages"])
+    begin(console, "Compiler stages", INTRODUCTIONS["stages"])
     console.print(f"--ir {' | '.join(found.stages)}", soft_wrap=True)

@@ -32,6 +32,14 @@ INTRODUCTIONS: Mapping[str, str] = {
         "Plans are compared by modelled time: the time of the execution units, each level of memory and the launches. "
         "The rung is how far a plan had to fall back: registers, shared, recompute, memory, launches, bottom."
     ),
+    "costs": (
+        "Each part of the modelled time, with the phase and the line of the kernel that take most of it. The share of "
+        "a line is the mean of what its work takes alone and what the kernel saves without it."
+    ),
+    "what-if": (
+        "Modelled times under other limits: of this plan, and of the plan that the planner would choose there. Nothing "
+        "is compiled for these."
+    ),
     "binary": (
         "The compiled code decides whether a plan fits. Occupancy is the number of programs that a multiprocessor "
         "holds at once; it is limited by registers, threads and shared memory, and it hides latency. A spill is a "

@@ -18,9 +18,8 @@ from vkernels.compiler.protocols import Constant, KernelLike, Signature
 from vkernels.compiler.request import CompileRequest
 from vkernels.compiler.specialise import kernel_in
 from vkernels.ir.analyses import annotate_needs
-from vkernels.ir.analysis.needs import NeedsDevice, NeedsUse
+from vkernels.ir.analysis.needs import NeedsDevice
 from vkernels.ir.budget import within
-from vkernels.ir.cost_model.plan_batch import ModeledTimes
 from vkernels.ir.errors import Error, PlanError, UnsupportedError
 from vkernels.ir.facts import Facts
 from vkernels.ir.limits import Limits
@@ -29,14 +28,14 @@ from vkernels.ir.plan import Plan
 from vkernels.ir.plan_json import plan_to_json
 from vkernels.ir.planning.choose_plan import choose_plan, rung_of
 from vkernels.ir.planning.default_plan import default_plan
-from vkernels.ir.planning.fits import why_not
-from vkernels.ir.planning.one_plan import batch_of, model_use, registers_by_phase, registers_of
-from vkernels.ir.planning.space import PlanSearchSpace, read_space
+from vkernels.ir.planning.one_plan import registers_by_phase
+from vkernels.ir.planning.space import read_space
 from vkernels.ir.text import print_module
+from vkernels.targets.deterministic import deterministic_limits
 
 from ..check.cells import homes_under
 from ..check.prepare_kernel import after_tried, target_with
-from .decisions import Judge, Situation, decisions_of, kept_values
+from .decisions import Situation, decisions_of, kept_values
 from .explanation import (
     ExplainedRejection,
     ExplainFindings,
@@ -48,6 +47,7 @@ from .explanation import (
     count_native,
 )
 from .phases import in_phases, on_units, phases_of, source_of, with_needs
+from .supposed import Planned, costs_of, judge_in
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,7 @@ class Question:
     used if there are any. `tried`: the shortage (`Resource`) of each plan so far; the next one is explained.
     `strides`: of tensors that are not row-major. `deterministic`: calls are set to be. `architecture`: of a GPU;
     `judge`: how many plans for it calls compile to choose one by its binaries. `plan`: explained instead of a call's.
+    `supposed`: other limits to ask about, by question; `plan` is not compiled again for these.
     """
 
     kernel: KernelLike
@@ -74,6 +75,7 @@ class Question:
     architecture: str = "gpu"
     judge: int = 1
     plan: Plan | None = None
+    supposed: Mapping[str, Limits] = field(default_factory=dict)
 
     @property
     def request(self) -> CompileRequest:
@@ -117,7 +119,7 @@ def find(asked: Question) -> ExplainFindings:
     module = compilation.ir.module
     phases = in_phases(module)
     early = {"as-written": print_module(module), "after-split-phases": print_module(phases)}
-    used = _fallen_back(compilation, asked.tried, early) if asked.plan is None else _given(compilation, asked.plan)
+    used = _outcome(asked, compilation, early)
     plans = compilation.plans
     is_judged = used.origin != "author" and plans.judged is not None and plans.judged.plan == used.plan
     bounds = asdict(asked.kernel.budget) if asked.kernel.budget is not None else {}
@@ -156,7 +158,7 @@ def _with_needs(found: ExplainFindings, asked: Question, module: ModuleOp, plan:
     on_cpu = asked.limits.warp == 1
     plan = replace(plan, warps=1) if on_cpu else plan  # a CPU's programs are one thread
     use = needs.evaluate(plan, asked.sizes, NeedsDevice.of(asked.limits))
-    judge = _judge(space)
+    judge = judge_in(space)
     misfit, times = judge(plan, use)
     phases = with_needs(found.phases, needs, use)
     if on_cpu:  # the planner counts vector registers of unrolled loops
@@ -166,6 +168,7 @@ def _with_needs(found: ExplainFindings, asked: Question, module: ModuleOp, plan:
         facts = Facts(dict(asked.sizes), strides=known, distinct=True)
         phases = on_units(phases, kernel, plan, facts, asked.limits.dot_units)
     chosen = choose_plan(kernel, asked.sizes, asked.limits, needs, strides)
+    supposing = Planned(kernel, needs, asked.sizes, strides, asked.kernel.pin)
     return replace(
         found,
         extents=dict(space.extents),
@@ -190,19 +193,15 @@ def _with_needs(found: ExplainFindings, asked: Question, module: ModuleOp, plan:
             as_modelled(chosen.times),
             tuple(ExplainedRejection(plan_to_json(e.plan), float(e.seconds), e.reason) for e in chosen.tried),
         ),
+        costs=costs_of(space, plan, use),
+        supposed=tuple(supposing.under(text, _allowed(asked, limits), plan) for text, limits in asked.supposed.items()),
     )  # fmt: skip
 
 
-def _judge(space: PlanSearchSpace) -> Judge:
-    def judged(plan: Plan, use: NeedsUse) -> tuple[str, ModeledTimes | None]:
-        try:
-            setting = batch_of(space, plan)
-        except PlanError:
-            return why_not(use, space.limits, use.registers_a_thread) or "", None
-        registers = registers_of(setting, use, space.limits)
-        return why_not(use, space.limits, registers) or "", model_use(setting, use, space.limits)
-
-    return judged
+def _allowed(asked: Question, limits: Limits) -> Limits:
+    """The limits that a call plans for on a device with others."""
+    limits = deterministic_limits(limits) if asked.request.is_deterministic else limits
+    return within(limits, asked.kernel.budget)
 
 
 def _fallen_back(compilation: Compilation, tried: Sequence[str], early: Mapping[str, str]) -> _Outcome:
@@ -226,6 +225,12 @@ def _fallen_back(compilation: Compilation, tried: Sequence[str], early: Mapping[
         made, plan=chosen.plan, origin=_origin(plans, chosen.plan), is_kept=isinstance(chosen, CachedPlan),
         tried=tuple(seen), is_bottom=chosen.rung == BOTTOM,
     )  # fmt: skip
+
+
+def _outcome(asked: Question, compilation: Compilation, early: Mapping[str, str]) -> _Outcome:
+    if asked.plan is None:
+        return _fallen_back(compilation, asked.tried, early)
+    return _Outcome(asked.plan, "", early) if asked.supposed else _given(compilation, asked.plan)
 
 
 def _given(compilation: Compilation, plan: Plan) -> _Outcome:

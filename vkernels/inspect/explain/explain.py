@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from vkernels.ir.planning.resources import Shortage
 from vkernels.targets import Target
 from vkernels.targets.deterministic import deterministic_limits
 from vkernels.targets.slices import planned_limits
+from vkernels.targets.what_if import WhatIf
 
 from ..cases import KernelCase
 from ..check.cells import CellLaunch, judge, with_loops
@@ -39,7 +40,7 @@ class Explanation:
 
     `launches`: of the binaries, none on a CPU. `stages`: texts by name, including those of the binaries. `unknown`: why
     the resources of the binary are unknown. `rejected`: why the binaries of plans that are modelled to be better are
-    not used, the best plan's first.
+    not used, the best plan's first. `questions`: about other limits, which `findings.supposed` answers.
     """
 
     case: KernelCase
@@ -49,6 +50,7 @@ class Explanation:
     stages: Mapping[str, str] = field(default_factory=dict, repr=False)
     unknown: str = ""
     rejected: tuple[str, ...] = ()
+    questions: tuple[WhatIf, ...] = ()
 
     @property
     def is_cpu(self) -> bool:
@@ -76,11 +78,25 @@ class Explanation:
         return self.findings.refused or self.unknown or found
 
 
-def explain(case: KernelCase, target: Target, tools: CheckTools, only_stage: str = "") -> Explanation:
-    """Explain a kernel on a target. `only_stage`: compile only as far as this stage needs.
+def explain(
+    case: KernelCase, target: Target, tools: CheckTools, only_stage: str = "", questions: Sequence[WhatIf] = ()
+) -> Explanation:
+    """Explain a kernel on a target. `only_stage`: compile only as far as this stage needs. `questions`: about limits
+    that the target does not have.
 
     Raises mistakes in kernel, plan and arguments, and `SetupError` if worker processes cannot run.
     """
+    found = _judged(case, target, tools, only_stage)
+    if not questions:
+        return found
+    plan = found.findings.plan
+    answers = _found(found.case, target, tools, only_stage, plan=plan, questions=questions)
+    findings = replace(found.findings, supposed=answers.supposed)
+    return replace(found, findings=findings, questions=tuple(questions))
+
+
+def _judged(case: KernelCase, target: Target, tools: CheckTools, only_stage: str) -> Explanation:
+    """The kernel by the plan that a call uses."""
     case = case.on(target.vendor != "cpu")
     found = _without_judging(case, target, tools, only_stage)
     if not found.findings.to_judge or found.unknown or found.findings.rung == BOTTOM or only_stage in BEFORE_PLANS:
@@ -128,11 +144,12 @@ def _found(
     only_stage: str,
     tried: tuple[str, ...] = (),
     plan: Mapping[str, Any] | None = None,
+    questions: Sequence[WhatIf] = (),
 ) -> ExplainFindings:
     request = {
         **case.as_request(), "kind": "explain", "limits": asdict(planned_limits(target)),
         "only_texts": bool(only_stage), "tried": tried, "architecture": target.architecture, "judge": tools.judge,
-        "plan": plan,
+        "plan": plan, "supposed": {each.text: asdict(each.limits) for each in questions},
     }  # fmt: skip
     answer = answer_of(tools.preparing.submit(request).result(), case.source.shown)
     try:

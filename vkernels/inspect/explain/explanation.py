@@ -120,6 +120,54 @@ class Proposal:
 
 
 @dataclass(frozen=True)
+class CostOfPhase:
+    """The share of a phase in a part of the modelled time, in seconds."""
+
+    phase: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class CostOfLine:
+    """The share of a line of the author's text in a part of the modelled time, in seconds."""
+
+    file: str
+    line: int
+    text: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class ResourceCost:
+    """A part of the modelled time: its seconds, and the shares of phases and lines in it, the largest first."""
+
+    resource: str
+    seconds: float
+    phases: tuple[CostOfPhase, ...]
+    lines: tuple[CostOfLine, ...]
+
+
+@dataclass(frozen=True)
+class SupposedPlan:
+    """A plan under limits that are supposed. `misfit`: why it does not fit, or empty. `modelled`: None if unknown or it
+    does not fit. `rung`: of a plan that the planner chose."""
+
+    plan: Mapping[str, Any]
+    misfit: str
+    modelled: Modelled | None
+    rung: str = ""
+
+
+@dataclass(frozen=True)
+class Supposed:
+    """What would change under other limits. `same`: the explained plan; `anew`: the plan chosen for these limits."""
+
+    text: str
+    same: SupposedPlan
+    anew: SupposedPlan
+
+
+@dataclass(frozen=True)
 class Totals:
     """The predicted needs of the kernel under the plan: see `vkernels.ir.analysis.needs.NeedsUse`."""
 
@@ -174,7 +222,8 @@ class ExplainFindings:
     by its needs. `rung`: see `choose_plan`. `is_kept`: the plan was tuned, or fitted before, so that it stays even
     if it spills. `tried`: the shortages of the plans before this one. `deterministic`: calls are. `to_judge`: calls
     compile several plans and take the best by its binaries, which was not done yet. `judged`: of so many plans this one
-    is the best; 0: none were compiled.
+    is the best; 0: none were compiled. `costs`: of the modelled time. `supposed`: what would change, question by
+    question.
     """
 
     kernel: str
@@ -202,6 +251,8 @@ class ExplainFindings:
     deterministic: bool = False
     to_judge: bool = False
     judged: int = 0
+    costs: tuple[ResourceCost, ...] = ()
+    supposed: tuple[Supposed, ...] = ()
 
 
 def as_modelled(times: ModeledTimes) -> Modelled:

@@ -1,0 +1,131 @@
+"""Where the modelled time of an explained kernel goes, and how it changes under other limits, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from vkernels.inspect.explain.explain import Explanation
+from vkernels.inspect.explain.explanation import ResourceCost, SupposedPlan
+from vkernels.targets.what_if import QUANTITIES, Quantity, WhatIf
+
+from ..formatting import format_bytes, format_count, format_seconds, printable
+from ..results import table_of
+from .texts import FIELDS, INTRODUCTIONS
+
+SMALL = 0.01
+"""Part of the longest part of the modelled time below which a part is not shown."""
+
+_PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1.0, ""))
+
+
+def begin(console: Console, title: str, introduction: str) -> None:
+    """Print the title of a section, and what its terms mean."""
+    console.print()
+    console.print(Text(title, "bold"))
+    console.print(introduction)
+    console.print()
+
+
+def show_costs(console: Console, found: Explanation) -> None:
+    """Print the phase and the line that cost the most of each resource."""
+    costs = found.findings.costs
+    if not costs:
+        return
+    begin(console, "What costs the time", INTRODUCTIONS["costs"])
+    table = table_of("resource", "modelled", "phase with the most", "line with the most", "", right=("modelled",))
+    for cost in costs:
+        if cost.seconds >= SMALL * costs[0].seconds:
+            table.add_row(*map(printable, _cost_row(cost)))
+    console.print(table)
+
+
+def _cost_row(cost: ResourceCost) -> tuple[str, str, str, str, str]:
+    phase = next((f"{each.phase} {_part(each.seconds, cost)}" for each in cost.phases), "")
+    line = next((f"{Path(each.file).name}:{each.line} {_part(each.seconds, cost)}" for each in cost.lines), "")
+    return cost.resource, format_seconds(cost.seconds), phase, line, cost.lines[0].text if cost.lines else ""
+
+
+def _part(seconds: float, cost: ResourceCost) -> str:
+    return f"({min(1.0, seconds / cost.seconds):.0%})"
+
+
+def show_what_ifs(console: Console, found: Explanation) -> None:
+    """Print the answer to each question: this plan, and the plan chosen for those limits."""
+    findings = found.findings
+    if not found.questions:
+        return
+    begin(console, "What if", INTRODUCTIONS["what-if"])
+    if not findings.supposed:
+        console.print(printable(f"The needs are unknown: {findings.without_needs}."), soft_wrap=True)
+        return
+    table = table_of("limits", "this plan", "", "plan chosen anew", "", right=("this plan", "plan chosen anew"))
+    own, planned = findings.modelled, findings.proposal.modelled if findings.proposal is not None else None
+    table.add_row("as they are", _time(own), "", _time(planned), "")
+    for answer in findings.supposed:
+        same, anew = answer.same, answer.anew
+        table.add_row(
+            printable(answer.text), _time(same.modelled) if not same.misfit else "does not fit",
+            _change(same.modelled, own), _time(anew.modelled), _change(anew.modelled, planned),
+        )  # fmt: skip
+    console.print(table)
+    for question, answer in zip(found.questions, findings.supposed, strict=True):
+        before = findings.proposal.plan if findings.proposal is not None else {}
+        for line in _lines(question, answer.same, answer.anew, before):
+            console.print(printable(line), soft_wrap=True)
+
+
+def _lines(question: WhatIf, same: SupposedPlan, anew: SupposedPlan, before: Mapping[str, Any]) -> Iterator[str]:
+    changed = [
+        f"{name} {_number(QUANTITIES[name], old)} → {_number(QUANTITIES[name], new)}"
+        for name, (old, new) in question.changed.items()
+    ]
+    yield f"{question.text}: {', '.join(changed) or 'nothing changes'}."
+    if same.misfit:
+        yield f"  This plan {same.misfit}."
+    if moved := [*_moved(before, anew.plan)]:
+        yield f"  The planner would choose otherwise: {', '.join(moved)}."
+    if anew.modelled is not None:
+        yield f"  The bottleneck of the plan chosen anew: {anew.modelled.bottleneck}."
+
+
+def _moved(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    """Each decision that differs, as `tile of i 1 → 2`."""
+    for name in dict.fromkeys((*before, *after)):
+        old, new = before.get(name), after.get(name)
+        title = FIELDS.get(name, name)
+        if isinstance(old, Mapping) or isinstance(new, Mapping):
+            for about in dict.fromkeys((*(old or {}), *(new or {}))):
+                was, becomes = (old or {}).get(about, "none"), (new or {}).get(about, "none")
+                if was != becomes:
+                    yield f"{title} {about} {was} → {becomes}"
+        elif old != new:
+            yield f"{title} {_plain(old)} → {_plain(new)}"
+
+
+def _plain(value: Any) -> str:
+    return (" ".join(map(str, value)) or "none") if isinstance(value, list | tuple) else str(value)
+
+
+def _number(quantity: Quantity, value: float) -> str:
+    if quantity.unit == "bytes":
+        return format_bytes(value)
+    if not quantity.unit:
+        return format_count(value)
+    size, prefix = next(each for each in _PREFIXES if value >= each[0] or each[0] == 1)
+    return f"{value / size:.4g} {prefix}{quantity.unit.replace('bytes', 'B')}"
+
+
+def _time(modelled: Any) -> str:
+    return format_seconds(modelled.seconds) if modelled is not None else "unknown"
+
+
+def _change(new: Any, old: Any) -> str:
+    if new is None or old is None or not old.seconds:
+        return ""
+    change = new.seconds / old.seconds - 1
+    return "same" if abs(change) < 0.0005 else f"{change:+.1%}"

@@ -1,0 +1,88 @@
+"""What would change under other limits, and which phases and lines the modelled time goes to."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vkernels.ir.analysis.needs import Needs, NeedsDevice, NeedsUse
+from vkernels.ir.cost_model.plan_batch import ModeledTimes
+from vkernels.ir.dialect import KernelOp
+from vkernels.ir.errors import PlanError
+from vkernels.ir.limits import Limits
+from vkernels.ir.pin import Pin
+from vkernels.ir.plan import Plan
+from vkernels.ir.plan_json import plan_to_json
+from vkernels.ir.planning.choose_plan import choose_plan
+from vkernels.ir.planning.fits import why_not
+from vkernels.ir.planning.line_costs import work_shares
+from vkernels.ir.planning.one_plan import batch_of, model_use, registers_of
+from vkernels.ir.planning.space import PlanSearchSpace, read_space
+
+from .explanation import CostOfLine, CostOfPhase, ResourceCost, Supposed, SupposedPlan, as_modelled
+
+
+def judge_in(space: PlanSearchSpace) -> Callable[[Plan, NeedsUse], tuple[str, ModeledTimes | None]]:
+    """A function of a plan and its use: why it does not fit (empty if it does), and its modelled times if known."""
+
+    def judged(plan: Plan, use: NeedsUse) -> tuple[str, ModeledTimes | None]:
+        try:
+            setting = batch_of(space, plan)
+        except PlanError:
+            return why_not(use, space.limits, use.registers_a_thread) or "", None
+        registers = registers_of(setting, use, space.limits)
+        return why_not(use, space.limits, registers) or "", model_use(setting, use, space.limits)
+
+    return judged
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A kernel in phases or as written, its needs, and what a call of it is planned by."""
+
+    kernel: KernelOp
+    needs: Needs
+    sizes: Mapping[str, int]
+    strides: Mapping[str, Sequence[int]]
+    pin: Pin | None
+
+    def under(self, text: str, limits: Limits, plan: Plan) -> Supposed:
+        """A plan under other limits, and the plan that the planner chooses there."""
+        space = read_space(self.kernel, self.sizes, limits, self.needs, self.strides, self.pin)
+        misfit, times = judge_in(space)(plan, self.needs.evaluate(plan, self.sizes, NeedsDevice.of(limits)))
+        anew = choose_plan(self.kernel, self.sizes, limits, self.needs, self.strides, self.pin)
+        return Supposed(
+            text,
+            SupposedPlan(plan_to_json(plan), misfit, as_modelled(times) if times is not None and not misfit else None),
+            SupposedPlan(plan_to_json(anew.plan), "", as_modelled(anew.times), anew.rung),
+        )
+
+
+def costs_of(space: PlanSearchSpace, plan: Plan, use: NeedsUse) -> tuple[ResourceCost, ...]:
+    """The parts of the modelled time, the longest first, by phase and by line of the author's text."""
+    try:
+        batch = batch_of(space, plan)
+    except PlanError:
+        return ()
+    shares, times = work_shares(batch, use, space.limits), model_use(batch, use, space.limits)
+    seconds: dict[str, Any] = {name: float(value) for name, value in times.parts.items()}
+    return tuple(
+        ResourceCost(
+            name,
+            seconds[name],
+            tuple(CostOfPhase(phase, its) for phase, its in _largest(name, shares.phases)),
+            tuple(
+                CostOfLine(file, line, linecache.getline(file, line).strip(), its)
+                for (file, line), its in _largest(name, shares.lines)
+            ),
+        )
+        for name in sorted(seconds, key=lambda each: -seconds[each])
+        if seconds[name] > 0
+    )
+
+
+def _largest(resource: str, shares: Mapping[Any, Mapping[str, float]]) -> list[tuple[Any, float]]:
+    found = [(one, float(parts[resource])) for one, parts in shares.items() if parts[resource] > 0]
+    return sorted(found, key=lambda each: -each[1])
