@@ -63,8 +63,8 @@ def seconds(kernel, sizes, plan, **costs) -> float:
 TURNED = {"M": 64, "N": 64}
 PICKED = {"K": 1024, "N": 4096}
 COUNTED = {"K": 1024, "N": 4096}
-LOADS_APART = turned, TURNED, Plan({"i": 4, "j": 16}, {}, lanes="j", order=("i", "j"))
-STORES_APART = turned, TURNED, Plan({"i": 16, "j": 4}, {}, lanes="i", order=("i", "j"))
+LOADS_APART = turned, TURNED, Plan({"i": 2, "j": 16}, {}, lanes="j", order=("i", "j"))
+STORES_APART = turned, TURNED, Plan({"i": 16, "j": 2}, {}, lanes="i", order=("i", "j"))
 FINDS = picked, PICKED, Plan({"i": 16}, {}, lanes="i", order=("i",))
 ADDS_UP = sums, {"M": 512, "N": 16}, Plan({"i": 1}, {"j": 16}, lanes="j", order=("i",))
 ENDS_WITHIN = sums, {"M": 512, "N": 23}, Plan({"i": 1}, {"j": 16}, lanes="j", order=("i",))
@@ -110,3 +110,15 @@ def test_rows_on_more_pages_than_a_core_knows_are_waited_for():
     """A line each of 1000 pages that share no places in level 2 is found there again, if the core knows the pages."""
     case = copied, {"M": 1000, "N": 1040}, Plan({"i": 1, "j": 16}, {}, lanes="j", order=("j", "i"))
     assert seconds(*case, pages=512.0) > 1.1 * seconds(*case, pages=4096.0)
+
+
+def test_rows_that_are_turned_cost_less_than_elements_apart():
+    """From four elements on, rows are loaded as vectors, and six rows have blocks of two."""
+
+    def of(rows: int) -> float:
+        plan = Plan({"i": rows, "j": 16}, {}, lanes="j", order=("i", "j"))
+        return seconds(turned, {"M": 240, "N": 240}, plan)
+
+    assert 1.2 * of(4) < of(2)
+    assert of(16) < of(4)
+    assert of(8) < of(6)

@@ -8,6 +8,7 @@ from functools import reduce
 import numpy as np
 
 from ..analysis.dot_order import MOST_ADDRESSES
+from ..analysis.turned_rows import LEAST_TURNED
 from ..core_costs import CoreCosts
 from ..limits import Limits
 from .atomics import update_cycles
@@ -89,6 +90,11 @@ def step_cycles(step: LoopStep, loop: Loop, at: PlanBatch, limits: Limits, width
         each = (CLEARED if touch.is_bf16 else EXTENDED) * part_extended(step, words)
         arithmetic = arithmetic + each * at.tile(step.axes)
     cost = _accesses(step, at, width, core) / depth_of(step, words)
+    if not loop.has_dots and (rows := turned_rows(step, at, width)) is not None:
+        arithmetic = arithmetic + np.where(
+            rows >= LEAST_TURNED, slots(step.axes, at, width) * _shuffles(rows, width), 0
+        )
+        cost = np.where(rows >= LEAST_TURNED, at.tile(step.axes) / rows, cost)
     hops = SPLIT * _splits(step, at, width) + _selected(step, loop, at)
     hops = hops + cycles_of_hops(step, loop, at, limits) + _waited(step, at, limits)
     hops = hops + (TESTED if touch.breaks else 0.0)
@@ -220,6 +226,23 @@ def _accesses(step: LoopStep, at: PlanBatch, width: int, core: CoreCosts) -> Num
         return at.tile(step.axes) + np.maximum(0, rows - MOST_ADDRESSES)
     narrow = max(1, touch.element_bytes // 4)
     return slots(step.axes, at, width) * narrow
+
+
+def turned_rows(step: LoopStep, at: PlanBatch, width: int) -> Numbers | None:
+    """Elements of the rows that are loaded or stored and turned, where lanes lie across rows, as `turned.py` does it;
+    none where there are none."""
+    touch, lanes = step.touch, at.choices.lanes
+    if touch is None or lanes not in touch.axes or touch.run in (None, lanes) or touch.run not in step.axes:
+        return None
+    if touch.is_laid_out or touch.place in at.choices.packs or touch.scattered or touch.guarded or touch.apart:
+        return None
+    rows = np.asarray(at.size(touch.run)).astype(np.int64)
+    return np.minimum(rows & -rows, width)
+
+
+def _shuffles(rows: Numbers, width: int) -> Numbers:
+    """Shuffles of a register that is turned: in blocks of so many rows, which are joined first or split last."""
+    return np.log2(np.maximum(1, rows)) + width / rows - 1
 
 
 def across(axes: tuple[str, ...], reduced: str, at: PlanBatch, width: int, halving: float) -> Numbers:

@@ -27,6 +27,7 @@ from .late_registers import LateNames, is_for_dots
 from .matrix import is_for_units
 from .state import AddressedMemory, LlvmState
 from .tiles import RegisterTile, element_bytes, memory_element
+from .turned import load_turned, store_turned, turned_blocks
 from .words import takes_words
 
 
@@ -151,7 +152,11 @@ def lower_load(state: LlvmState, operation: AccessOp) -> None:
         late = LateNames([partial(load, access, place, element) for place in access.places()], steps)
         state.values[operation.results[0]] = RegisterTile(access.layout, element, late)
         return
-    names = [load(access, place, element) for place in access.places()]
+    blocks = turned_blocks(access)
+    if blocks is None:
+        names = [load(access, place, element) for place in access.places()]
+    else:
+        names = load_turned(access, blocks, element, element_bytes(element))
     if element_of(operation.tile) == i1:
         names = [
             state.emit.pure(f"arith.cmpi ne, {name}, {state.emit.filled('0', 'i8', w)} : {vector('i8', w)}")
@@ -226,6 +231,10 @@ def lower_store(state: LlvmState, operation: StoreOp | ScatterOp) -> None:
     access = AddressedAccess(state, operation)
     element = memory_element(element_of(operation.tile), operation)
     streaming = operation.streaming is not None
+    blocks = None if element_of(operation.tile) == i1 else turned_blocks(access)
+    if blocks is not None:
+        store_turned(access, blocks, state.tile(operation.tile).names, element, element_bytes(element))
+        return
     for value, place in zip(state.tile(operation.tile).names, access.places(), strict=True):
         if element_of(operation.tile) == i1:
             types = f"{vector('i1', place.width)} to {vector('i8', place.width)}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from ...dialect import AccessOp
 from ..common import is_tile, unsupported
@@ -74,15 +75,29 @@ class AddressedAccess:
 
     def places(self) -> Iterator[Address]:
         """One address a register, in the tile's order; its arithmetic is emitted when the caller takes it."""
-        axis, together = self._together()
-        for register in self.layout.registers():
-            pointer, step, apart = self._lanes(self._row_pointer(register.positions), register)
-            active, first, beyond = self._active(register), pointer, 0
-            if active is not None and together > 1:
-                beyond = register.positions[axis] % together
-                first = self._row_pointer({**register.positions, axis: register.positions[axis] - beyond})
-            yield Address(pointer, step, active, register.width, apart, first, beyond * self.known_step(axis))
+        return map(self.place, self.layout.registers())
 
+    def place(self, register: Register) -> Address:
+        """The address of one register; its arithmetic is emitted now."""
+        axis, together = self._together
+        pointer, step, apart = self._lanes(self._row_pointer(register.positions), register)
+        active, first, beyond = self._active(register), pointer, 0
+        if active is not None and together > 1:
+            beyond = register.positions[axis] % together
+            first = self._row_pointer({**register.positions, axis: register.positions[axis] - beyond})
+        return Address(pointer, step, active, register.width, apart, first, beyond * self.known_step(axis))
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether elements may be beyond the tensor."""
+        return any(dimension.is_guarded for dimension in self.dimensions)
+
+    @property
+    def is_scattered(self) -> bool:
+        """Whether lanes, or rows, lie where an index tile or numbers say."""
+        return any(dimension.tile is not None or dimension.known for dimension in self.dimensions)
+
+    @cached_property
     def _together(self) -> tuple[str, int]:
         """An axis of a tile without lanes along which elements are active together, and how many of them at most."""
         if self.layout.has_lanes or not self.layout.row_axes:

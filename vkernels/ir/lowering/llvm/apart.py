@@ -9,10 +9,11 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.ir import SSAValue
 
 from ...analysis.piecewise import constant_in
+from ...analysis.turned_rows import MOST_NEAR
 from ...dialect import BroadcastOp, arith, axes_of
 from .emit import LlvmEmitter, vector
 
-MOST_LOADS = 4
+MOST_LOADS = MOST_NEAR
 """Vectors that are loaded for one register: more would cost more than a gather."""
 
 

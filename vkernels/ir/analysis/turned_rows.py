@@ -1,0 +1,8 @@
+"""Which rows a CPU loads as vectors and turns, where lanes lie across them: for the lowering, and for its model."""
+
+from __future__ import annotations
+
+LEAST_TURNED = 4
+"""Elements of a row, at least: shorter ones are gathered."""
+MOST_NEAR = 4
+"""Elements from one lane to the next up to which vectors are loaded along the lanes, and their lanes moved."""
