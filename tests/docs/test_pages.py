@@ -19,6 +19,7 @@ PAGES = [
     "concepts.md",
     pytest.param("language.md", marks=pytest.mark.thorough),  # it compiles for a GPU
     "events.md",
+    "tracing.md",
     pytest.param("explain.md", marks=pytest.mark.thorough),  # it compiles for a GPU
     "sharing.md",
     "library.md",

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from . import build, bundle, check, coordinate, db, doctor, explain, memory, report, run_spdnn, targets, tune
+from . import build, bundle, check, coordinate, db, doctor, explain, memory, report, run_spdnn, targets, trace, tune
 from .bench import spdnn as bench_spdnn
 
 app = typer.Typer(
@@ -33,6 +33,7 @@ app.command("explain")(explain.explain)
 app.add_typer(memory.app, name="memory")
 app.command("report")(report.report)
 app.command("targets")(targets.targets)
+app.command("trace", context_settings=trace.ARGUMENTS)(trace.trace)
 app.command("tune")(tune.tune)
 
 

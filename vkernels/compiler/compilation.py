@@ -29,6 +29,7 @@ from .request import CompileRequest, CompileTarget, Executable
 from .size_classes import EXACT, ClassPlanning, SizeClass, with_sizes
 from .size_history import SizeHistory
 from .specialise import specialised
+from .timeline import working
 from .tuned_constants import tuned_constants
 
 _log = logging.getLogger(__name__)
@@ -316,6 +317,10 @@ class Compilation:
         )
 
     def _compile(self, built: KernelIR, plan: Plan, facts: Facts) -> Code:
+        with working("compile", self.request.kernel):
+            return self._timed_compile(built, plan, facts)
+
+    def _timed_compile(self, built: KernelIR, plan: Plan, facts: Facts) -> Code:
         start = time.perf_counter()
         target, keep = self.request.target, self.request.keep_stages
         if target.on_gpu:

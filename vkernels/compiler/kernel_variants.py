@@ -20,6 +20,7 @@ from .arguments import Same
 from .protocols import KernelLike, Signature
 from .size_history import SizeHistory
 from .specialise import kernel_in, written_tensors
+from .timeline import working
 
 if TYPE_CHECKING:
     from .request import Code
@@ -64,7 +65,8 @@ class KernelVariants:
                 if same:
                     module = with_one_for(self.ir(kernel, signature).module, dict(same))
                 else:
-                    module = kernel.build(signature)
+                    with working("build", kernel):
+                        module = kernel.build(signature)
                 found = KernelIR(module, written_tensors(kernel_in(module)))
                 _put(self._ir, (signature, same), found, MAX_IR)
             return found

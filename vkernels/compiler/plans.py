@@ -28,6 +28,7 @@ from .plan_cache import CachedPlan, PlanCache
 from .plan_fallback import BOTTOM, PlanFallback
 from .protocols import KernelLike
 from .size_classes import ClassPlanning
+from .timeline import working
 from .tuned_plans import PlanQuery, TunedPlans
 
 if TYPE_CHECKING:
@@ -155,7 +156,8 @@ class Plans:
         """Chosen plans, the best first, the bottom rung's last; only the plain one where the needs cannot be read."""
         plans = self._plans_down(is_useful)
         try:
-            first = next(plans)
+            with working("plan", self.kernel):
+                first = next(plans)
         except Error:
             yield self._unmodelled()
             return

@@ -103,3 +103,9 @@ def file_of(kernel: KernelLike) -> str:
     """The file that a kernel's function stands in; empty where that is none."""
     code = getattr(getattr(kernel, "function", None), "__code__", None)
     return str(getattr(code, "co_filename", ""))
+
+
+def line_of(kernel: KernelLike) -> int:
+    """The line on which a kernel's function begins; 0 where there is none."""
+    code = getattr(getattr(kernel, "function", None), "__code__", None)
+    return int(getattr(code, "co_firstlineno", 0))

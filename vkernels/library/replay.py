@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, TypeVar
 
-from vkernels.runtime import determinism, events, recording, torch_guards
+from vkernels.runtime import determinism, events, recording, torch_guards, torch_profiler
 from vkernels.runtime.recording import CallRecording, current
 from vkernels.runtime.threads import on_threads_change
 
@@ -48,8 +48,12 @@ def replayed(function: F) -> F:
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if events.LISTENERS or (recording.recording and current() is not None):
-            return function(*args, **kwargs)  # the recording of a caller needs every launch
+        if (
+            events.LISTENERS
+            or torch_profiler.module._is_profiler_enabled
+            or (recording.recording and current() is not None)
+        ):  # the recording of a caller needs every launch
+            return function(*args, **kwargs)
         table = tables[determinism.enabled()]
         try:
             result = table.latest((*args, *kwargs.values()), tuple(kwargs)) if kwargs else table.latest(args, ())

@@ -11,7 +11,7 @@ from weakref import WeakSet
 
 from vkernels.compiler.arguments import CPU, Arguments, Same
 from vkernels.compiler.default_session import default_session
-from vkernels.compiler.protocols import Constant, KernelLike, file_of
+from vkernels.compiler.protocols import Constant, KernelLike, file_of, line_of
 from vkernels.compiler.request import CompileRequest
 from vkernels.compiler.session import CompilerSession
 from vkernels.compiler.size_classes import EXACT
@@ -20,7 +20,7 @@ from vkernels.ir.fork_safe import fork_safe_lock
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
 
-from . import determinism, events, observed_calls, recording
+from . import determinism, events, observed_calls, recording, torch_profiler
 from .aliasing import check_written, same_tensors
 from .arrays import address_reader, adopted, is_foreign, is_torch
 from .bind_arguments import as_scalar, bind, in_order
@@ -114,8 +114,14 @@ class Launcher:
             value if type(value := args[position]) is float else as_scalar(value, name)
             for position, name in entry.scalars
         ] if entry.scalars else ()  # fmt: skip
+        if listeners:
+            ran = time.perf_counter()
         try:
-            runnable.run(addresses, scalars)
+            if torch_profiler.module._is_profiler_enabled:
+                with torch_profiler.range_of(self.kernel.name):
+                    runnable.run(addresses, scalars)
+            else:
+                runnable.run(addresses, scalars)
         except OutOfMemoryError as error:
             runnable = self._run_with_less_memory(entry, args, runnable, error, addresses, scalars)
         self._counters.calls += 1
@@ -124,8 +130,8 @@ class Launcher:
         if entry.tracked:
             entry.count_writes([args[position] for position in entry.tracked])
         if listeners:
-            end = time.perf_counter()
-            events.notify(self.kernel.name, runnable.launch_record(), start, end, not is_cache_miss, entry.call_record)
+            times = start, ran, time.perf_counter()
+            events.notify(self.kernel.name, runnable.launch_record(), times, not is_cache_miss, entry.call_record)
 
     def _looked_up(
         self, args: tuple[Any, ...], is_deterministic: bool
@@ -194,6 +200,7 @@ class Launcher:
         names = {position: self.kernel.parameters[position].name for position in left_open}
         positions = {parameter.name: position for position, parameter in enumerate(self.kernel.parameters)}
         torch = sys.modules.get("torch")
+        torch_profiler.find()
         entry = CallEntry(
             compilation=compilation,
             constants={position: arguments.constants[name] for position, name in names.items()},
@@ -211,7 +218,7 @@ class Launcher:
             counters=self._counters,
             call_record=events.CallRecord(
                 file_of(self.kernel), arguments.sizes, arguments.dtypes, arguments.constants, tuple(names.values()),
-                bool(compilation.tuned),
+                bool(compilation.tuned), line_of(self.kernel),
             ),
         )  # fmt: skip
         with self._lock:

@@ -41,9 +41,9 @@ class LaunchRecord:
 
 @dataclass(frozen=True)
 class CallRecord:
-    """The part of a call that plans depend on. `file`: of the kernel's function; `sizes`, `dtypes` (of tensors) and
-    `constants` by name. `left_open`: names of the tunable constants that the call did not give; `tuned`: whether these
-    have tuned values."""
+    """The part of a call that plans depend on. `file`, `line`: of the kernel's function; `sizes`, `dtypes` (of tensors)
+    and `constants` by name. `left_open`: names of the tunable constants that the call did not give; `tuned`: whether
+    these have tuned values."""
 
     file: str = ""
     sizes: Mapping[str, int] = field(default_factory=dict)
@@ -51,6 +51,7 @@ class CallRecord:
     constants: Mapping[str, Constant] = field(default_factory=dict)
     left_open: tuple[str, ...] = ()
     tuned: bool = False
+    line: int = 0
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,8 @@ class LaunchEvent:
 
     `rung`: the last of the ladder that the plan stands on: registers, shared, recompute, memory, launches or bottom;
     of an author's plan, as far as the plan says. `cache_hit`: a call like it was cached, so nothing was planned,
-    compiled or loaded. `called`: with which sizes and dtypes. The other fields are those of `LaunchRecord`.
+    compiled or loaded. `called`: with which sizes and dtypes. `ran`: `time.perf_counter()` when the code began to run,
+    after arguments were looked up, and what was not cached compiled. The other fields are those of `LaunchRecord`.
     """
 
     kernel: str
@@ -74,6 +76,7 @@ class LaunchEvent:
     swap_bytes: int
     cache_hit: bool
     called: CallRecord = CallRecord()
+    ran: float = 0.0
 
     @property
     def seconds(self) -> float:
@@ -135,13 +138,16 @@ def on_launch(callback: Callback) -> Listener:
     return listener
 
 
-def notify(kernel: str, record: LaunchRecord, start: float, end: float, cache_hit: bool, called: CallRecord) -> None:
-    """Give all listeners the event of a call."""
+def notify(
+    kernel: str, record: LaunchRecord, times: tuple[float, float, float], cache_hit: bool, called: CallRecord
+) -> None:
+    """Give all listeners the event of a call. `times`: when it began, when its code began to run, and its end."""
     if getattr(_notifying, "busy", False):
         return
+    start, ran, end = times
     event = LaunchEvent(
         kernel, record.plan, record.device, record.slice, record.stream, start, end, record.rung, record.launches,
-        record.swap_bytes, cache_hit, called,
+        record.swap_bytes, cache_hit, called, ran,
     )  # fmt: skip
     _notifying.busy = True
     try:

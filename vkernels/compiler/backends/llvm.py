@@ -21,6 +21,7 @@ from vkernels.targets.processor import llvm_processor
 
 from ..artifact_cache import ArtifactCache, NativeCode, code_key
 from ..background import hold_in_forks
+from ..timeline import note_loaded
 from .llvm_units import unit_functions
 from .triton_adapter import mlir_to_llvm_ir
 
@@ -134,6 +135,7 @@ def compile_lowered(
         jit, number = _jits.next()
         code = library.link(jit, f"{lowered.name}.{number}")
         code.jit = jit  # which ends after the last code of it
+        note_loaded({name: code[name] for name in (lowered.prepare, *lowered.launches)}, native.object)
         return NativeKernel(
             lowered.name, code[lowered.prepare], tuple(code[launch] for launch in lowered.launches), lowered.sizes,
             lowered.slots, lowered.buffers, lowered.workspace, stages, code,

@@ -1,0 +1,113 @@
+"""Trace the kernel calls of a process, as JSON that Perfetto and Chrome show; docs/tracing.md."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from vkernels.compiler import timeline
+from vkernels.compiler.timeline import LoadedCode, Span
+from vkernels.ir.write_file import write_file
+
+from .events import LaunchEvent, on_launch
+
+MICROSECONDS = 1e6
+CALL, RUN = "call", "run"
+
+
+@dataclass(frozen=True)
+class TracedSpan:
+    """A span of time in a thread, in seconds of `time.perf_counter()`. `kind`: call, run, build, plan or compile.
+
+    `about`: what a viewer shows beside it.
+    """
+
+    kind: str
+    name: str
+    thread: int
+    start: float
+    end: float
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Trace:
+    """Kernel calls, and the work for them. Threads add to it without waiting for each other.
+
+    `spans`: in the order in which they ended. `threads`: their names, by number.
+    """
+
+    def __init__(self) -> None:
+        self.begun = time.perf_counter()
+        self.spans: list[TracedSpan] = []
+        self.threads: dict[int, str] = {}
+        self._own, self._numbers = threading.local(), count(1)
+
+    def called(self, event: LaunchEvent) -> None:
+        """Add a call, and within it the time that its code ran."""
+        called, thread = event.called, self._thread()
+        about = {
+            "source": _place(called.file, called.line), "device": event.device, "slice": event.slice,
+            "rung": event.rung, "launches": event.launches, "swap_bytes": event.swap_bytes,
+            "cached": event.cache_hit, "sizes": dict(called.sizes), "dtypes": dict(called.dtypes),
+            "constants": {name: str(value) for name, value in called.constants.items()},
+        }  # fmt: skip
+        self.spans.append(TracedSpan(CALL, event.kernel, thread, event.start, event.end, about))
+        self.spans.append(TracedSpan(RUN, RUN, thread, event.ran, event.end, {"kernel": event.kernel}))
+
+    def ended(self, span: Span) -> None:
+        """Add work for a kernel."""
+        work = span.work
+        about = {"kernel": work.kernel, "source": _place(work.file, work.line)}
+        self.spans.append(TracedSpan(work.what, work.what, self._thread(), span.start, span.end, about))
+
+    def loaded(self, code: LoadedCode) -> None:
+        """Nothing: loading is part of compiling."""
+
+    def _thread(self) -> int:
+        """The number of this thread; that of no other, also if that ends and its `ident` is used again."""
+        number: int | None = getattr(self._own, "number", None)
+        if number is None:
+            number = self._own.number = next(self._numbers)
+            self.threads[number] = threading.current_thread().name
+        return number
+
+    def as_json(self) -> dict[str, Any]:
+        """The trace in the trace event format."""
+        process = os.getpid()
+        names: list[dict[str, Any]] = [
+            {"ph": "M", "name": "thread_name", "pid": process, "tid": thread, "args": {"name": name}}
+            for thread, name in self.threads.items()
+        ]
+        spans = [
+            {
+                "ph": "X", "cat": f"vkernels,{span.kind}", "name": span.name, "pid": process,
+                "tid": span.thread, "ts": (span.start - self.begun) * MICROSECONDS,
+                "dur": (span.end - span.start) * MICROSECONDS, "args": dict(span.about),
+            }
+            for span in sorted(self.spans, key=lambda each: (each.start, -each.end))
+        ]  # fmt: skip
+        return {"displayTimeUnit": "ms", "traceEvents": [*names, *spans]}
+
+    def write(self, file: Path) -> None:
+        """Write the trace. Raises `FileError`."""
+        write_file(file, json.dumps(self.as_json(), separators=(",", ":")) + "\n")
+
+
+@contextmanager
+def tracing() -> Iterator[Trace]:
+    """Trace the kernel calls of all threads while the block runs."""
+    trace = Trace()
+    with on_launch(trace.called), timeline.listening(trace):
+        yield trace
+
+
+def _place(file: str, line: int) -> str:
+    return f"{file}:{line}" if file else ""
