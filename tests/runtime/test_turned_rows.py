@@ -105,3 +105,32 @@ def test_rows_are_loaded_whole_and_not_gathered():
     text = kernel.compile(x, out).stages["llvm"]
     assert "shufflevector" in text
     assert "masked.gather" not in text
+
+
+@vk.kernel
+def spread_out(x: Num[vk.Tensor, "M N"], y: Num[vk.Tensor, "M N"], out: Num[vk.Tensor, "M K"], step: vk.Constant = 2):
+    i = vk.tile("M")
+    j = vk.tile("N")
+    out[i, step * j] = x[i, j]
+    out[i, step * j + 1] = y[i, j]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("step", [2, 3, 4, 5])
+@pytest.mark.parametrize("cut", [0, 1, 7])
+def test_elements_are_stored_apart_and_nothing_between_them(random, dtype, step, cut):
+    """`cut`: elements that the last ones of a row are beyond the tensor by."""
+    for rows, columns in ((3, 70), (5, 16), (1, 1), (4, 33)):
+        x, y = filled(random, (rows, columns), dtype), filled(random, (rows, columns), dtype)
+        length = max(1, step * columns - cut)
+        out, room = poisoned((rows, length), dtype)
+        expected = out.clone()
+        for values, first in ((x, 0), (y, 1)):
+            places = torch.arange(columns) * step + first
+            inside = places < length
+            expected[:, places[inside]] = values[:, inside]
+        tiles = {"i": int(random.choice([1, 2, 4])), "j": int(random.choice([4, 8, 16, 32, 64]))}
+        by(spread_out, vk.Plan(tiles, {}, lanes="j", order=("i", "j")))(x, y, out, step)
+        assert torch.equal(out, expected), (rows, columns, tiles)
+        assert (room[:64] == room.new_tensor(99)).all()
+        assert (room[-64:] == room.new_tensor(99)).all()

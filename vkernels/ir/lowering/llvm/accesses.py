@@ -24,6 +24,7 @@ from .apart import load_apart, store_apart
 from .elementwise import extend, extremum, truncate
 from .emit import LlvmEmitter, vector
 from .late_registers import LateNames, is_for_dots
+from .masked import can_store, store_masked
 from .matrix import is_for_units
 from .state import AddressedMemory, LlvmState
 from .tiles import RegisterTile, element_bytes, memory_element
@@ -257,25 +258,22 @@ def store(access: AddressedAccess, place: Address, value: str, element: str, str
         emit.line(f"llvm.store {value}, {place.pointer} {{alignment = {align} : i64}} : {element}, !llvm.ptr")
         emit.line("}")
         return
-    distances = place.distances if place.mask is None else ()
-    if distances and store_apart(emit, place.pointer, value, distances, element, align):
+    distances = () if place.step in (0, 1) else place.distances
+    if distances and store_apart(emit, place.pointer, value, distances, element, align, place.mask):
         return
     mask = place.mask or emit.filled("true", "i1", width)
-    if place.step == 1 and element in ("i8", "i16", "i32"):
-        if int(element[1:]) * width % 32:
-            _store_lanes(emit, place, value, mask, element)
-            return
-        value = _apart_from_narrowing(emit, value, element, width)
-    types = f"{type_}, {vector('i1', width)} into"
-    if place.step == 1:
-        name, pointer, to = "masked.store", place.pointer, "!llvm.ptr"
+    if place.step != 1:
+        types = f"{type_}, {vector('i1', width)} into {vector('!llvm.ptr', width)}"
+        pointers = access.pointers(place)
+        emit.line(f"llvm.intr.masked.scatter {value}, {pointers}, {mask} {{alignment = {align} : i32}} : {types}")
+    elif can_store(element, width):
+        store_masked(emit, place.pointer, value, mask, element, width, align)
     else:
-        name, pointer, to = "masked.scatter", access.pointers(place), vector("!llvm.ptr", width)
-    emit.line(f"llvm.intr.{name} {value}, {pointer}, {mask} {{alignment = {align} : i32}} : {types} {to}")
+        _store_lanes(emit, place, value, mask, element)
 
 
 def _store_lanes(emit: LlvmEmitter, place: Address, values: str, mask: str, element: str) -> None:
-    """Write the active lanes one by one, of vectors too small for `_apart_from_narrowing`."""
+    """Write the active lanes one by one, of vectors too small for `store_masked`."""
     for lane in range(place.width):
         at = emit.number(lane)
         active = emit.operation(f"llvm.extractelement {mask}[{at} : i64] : {vector('i1', place.width)}")
@@ -285,19 +283,6 @@ def _store_lanes(emit: LlvmEmitter, place: Address, values: str, mask: str, elem
         align = element_bytes(element)
         emit.line(f"llvm.store {value}, {pointer} {{alignment = {align} : i64}} : {element}, !llvm.ptr")
         emit.line("}")
-
-
-def _apart_from_narrowing(emit: LlvmEmitter, value: str, element: str, width: int) -> str:
-    """The same integers, so that LLVM does not make one operation of narrowing and storing them.
-
-    LLVM 22 with AVX-512 then stores a lone active lane as wide as before, over its neighbour.
-    """
-    floats = int(element[1:]) * width // 32
-    narrow, fenced = vector(element, width), vector("f32", floats)
-    held = emit.operation(f"llvm.bitcast {value} : {narrow} to {fenced}")
-    suffix = "f32" if floats == 1 else f"v{floats}f32"
-    held = emit.operation(f'llvm.call_intrinsic "llvm.arithmetic.fence.{suffix}"({held}) : ({fenced}) -> {fenced}')
-    return emit.operation(f"llvm.bitcast {held} : {fenced} to {narrow}")
 
 
 def _store_past_caches(emit: LlvmEmitter, place: Address, value: str, type_: str, size: int, align: int) -> None:

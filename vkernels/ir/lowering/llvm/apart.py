@@ -12,6 +12,7 @@ from ...analysis.piecewise import constant_in
 from ...analysis.turned_rows import MOST_NEAR
 from ...dialect import BroadcastOp, arith, axes_of
 from .emit import LlvmEmitter, vector
+from .masked import can_store, store_masked
 
 MOST_LOADS = MOST_NEAR
 """Vectors that are loaded for one register: more would cost more than a gather."""
@@ -80,12 +81,35 @@ def _merged(emit: LlvmEmitter, found: str, loaded: str, lanes: Sequence[int | No
     return emit.shuffle(found, loaded, chosen, element, width)
 
 
-def store_apart(emit: LlvmEmitter, pointer: str, value: str, offsets: Sequence[int], element: str, align: int) -> bool:
-    """Store at these distances from a pointer, if together they are contiguous; whether that is done."""
+def store_apart(
+    emit: LlvmEmitter, pointer: str, value: str, offsets: Sequence[int], element: str, align: int, mask: str | None
+) -> bool:
+    """Store at these distances from a pointer, nothing between them, where a mask allows it; whether that is done. Not
+    if it takes too many vectors, or elements at one place are to follow each other."""
     width, first = len(offsets), min(offsets)
-    if sorted(offsets) != list(range(first, first + width)):
+    places = [offset - first for offset in offsets]
+    length = max(places) + 1
+    side_by_side = length == width and mask is None
+    if length > width * MOST_LOADS or len(set(places)) < width or not (side_by_side or can_store(element, width)):
         return False
-    order = [offsets.index(first + lane) for lane in range(width)]
-    value, start = emit.shuffle(value, value, order, element, width), emit.offset(pointer, first, element)
-    emit.line(f"llvm.store {value}, {start} {{alignment = {align} : i64}} : {vector(element, width)}, !llvm.ptr")
+    start = emit.offset(pointer, first, element)
+    for begin in range(0, length, width):
+        lanes = [places.index(place) if place in places else None for place in range(begin, begin + width)]
+        _store_lanes(emit, emit.offset(start, begin, element), value, lanes, element, align, mask)
     return True
+
+
+def _store_lanes(
+    emit: LlvmEmitter, pointer: str, value: str, lanes: Sequence[int | None], element: str, align: int, mask: str | None
+) -> None:
+    """Store the lanes of a value that are numbered, side by side, but for gaps."""
+    width = len(lanes)
+    moved = emit.shuffle(value, value, [-1 if lane is None else lane for lane in lanes], element, width)
+    if mask is None and None not in lanes:
+        type_ = vector(element, width)
+        emit.line(f"llvm.store {moved}, {pointer} {{alignment = {align} : i64}} : {type_}, !llvm.ptr")
+        return
+    none = emit.filled("false", "i1", width)
+    given = mask or emit.filled("true", "i1", width)
+    chosen = emit.shuffle(given, none, [width if lane is None else lane for lane in lanes], "i1", width)
+    store_masked(emit, pointer, moved, chosen, element, width, align)
