@@ -84,6 +84,8 @@ RATES = {
     "stored": ("bytes read", 1, "a byte written to memory"),
     "past_3": ("bytes read", 1, "a byte stored past the caches, for L3"),
     "past": ("bytes read", 1, "a byte stored past the caches, for memory"),
+    "past_3_alone": ("bytes read", 1, "the same by one core, for L3"),
+    "past_alone": ("bytes read", 1, "the same by one core, for memory"),
     "past_store": ("cycles", 1, "a store past the caches, not hidden"),
     "waited_3": ("", 1, "part of L3's time in which instructions wait"),
     "waited": ("", 1, "part of memory's time in which instructions wait"),

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from vkernels.ir.cost_model.cpu_rows import LINE, PAGE, STREAMS
+from vkernels.ir.cost_model.cpu_rows import PAGE, STREAMS
+from vkernels.ir.cost_model.loops import LINE
 
 from .calibration_accesses import BESIDE, CHAINS, ROW
 from .calibration_loops import LOADED_VECTORS, Loops

@@ -105,8 +105,8 @@ def measure_undisturbed(attempts: int = ATTEMPTS, launch: MeasureLaunch | None =
 
 
 COSTS = (
-    "latency", "stored_2", "stored_3", "stored", "past_3", "past", "past_store", "waited_3", "waited", "launch", "wake",
-    *OF_ACCESSES,
+    "latency", "stored_2", "stored_3", "stored", "past_3", "past", "past_3_alone", "past_alone", "past_store",
+    "waited_3", "waited", "launch", "wake", *OF_ACCESSES,
 )  # fmt: skip
 """What is the mean of two measurements: mostly rates beside others, of which neither more nor less is better."""
 EACH_CORES = ("multiply_adds", "shared", "cache")
@@ -114,7 +114,7 @@ EACH_CORES = ("multiply_adds", "shared", "cache")
 RATIOS = {"cache_share": 2.0, "launch": 2.0, "wake": 2.0, "pages": 2.0}
 """How much some may differ: one is a power of two, the others depend on what the system does."""
 APART = {
-    **dict.fromkeys(("stored_2", "stored_3", "stored", "past_3", "past"), 0.25),
+    **dict.fromkeys(("stored_2", "stored_3", "stored", "past_3", "past", "past_3_alone", "past_alone"), 0.25),
     "past_store": 1.0,
     **dict.fromkeys(("waited_3", "waited"), 0.25),
     **dict.fromkeys(OF_ACCESSES, 0.5),
@@ -226,14 +226,19 @@ class _Measurement:
         )
         cache, stored_3, past_3 = self._read_and_written(size, cores)
         core_cache, cache = max(core_cache, core_memory), max(cache, core_cache, memory)
-        past_3 = max(0.0, past_3 - OVERLAP * past * cache / memory)  # what the model counts for memory
+        _, _, past_3_alone = self._read_and_written(size // cores, 1)
+        _, _, past_alone = self._read_and_written(far, 1)
+        # Less what the model counts for memory.
+        past_3 = max(0.0, past_3 - OVERLAP * past * cache / memory)
+        past_3_alone = max(0.0, past_3_alone - OVERLAP * past_alone * core_cache / core_memory)
         shared, stored_2, _ = self._read_and_written(limits.shared // 2 * cores, cores)
         shared = max(cache, shared)
         return CpuRates(
             clock=clock, memory=memory, core_memory=core_memory, cache=cache, core_cache=core_cache, shared=shared,
             multiply_adds=multiply, register_bytes=self.width, loads=loads / self.width / clock,
             stores=stores / self.width / clock, latency=latency, stored_2=stored_2, stored_3=stored_3, stored=stored,
-            past_3=past_3, past=past, past_store=clock * self._past_store(min(far, PAST), core_memory / max(past, 0.1)),
+            past_3=past_3, past=past, past_3_alone=past_3_alone, past_alone=past_alone,
+            past_store=clock * self._past_store(min(far, PAST), core_memory / max(past, 0.1)),
             cache_share=self._cache_share(size, cache, memory), launch=LAUNCH_SECONDS, wake=WAKE_SECONDS,
             waited_3=waited_3, waited=waited, **self._accesses(clock, size // cores, far).costs(),
         )  # fmt: skip

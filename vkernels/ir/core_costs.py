@@ -18,11 +18,12 @@ class CoreCosts:
     `loads`, `stores`: whole registers a cycle, from and to the nearest cache. `latency`: cycles from one multiply-add
     to the next that needs it. `level_1`: bytes of the nearest cache. `memory`: bytes a second that one core reads from
     memory at most: as many lines as it can wait for, in a memory's latency.
-    `stored_2`, `stored_3`, `stored`: what a byte that is written costs level 2, level 3 and memory beside a byte that
-    is read, where its line is fetched first, and written back; `past_3`, `past`: the same of level 3 and memory where
-    it is stored past the caches. `past_store`: cycles of each such store that no other work hides, as the test whether
-    its address allows it ends what can be interleaved. `cache_share`: part of the last cache that a kernel finds its
-    own from call to call in: other work takes the rest.
+    `stored_2`, `stored_3`, `stored`: what a byte that is written costs level 2, level 3 and memory beside a byte
+    that is read, where its line is fetched first, and written back; `past_3`, `past`: the same of level 3 and
+    memory where it is stored past the caches by all cores together, `past_3_alone`, `past_alone`: by one core.
+    `past_store`: cycles of each such store that no other work hides, as the test whether its address allows it ends
+    what can be interleaved. `cache_share`: part of the last cache that a kernel finds its own from call to call in:
+    other work takes the rest.
 
     Cycles of accesses that are not side by side, where the nearest cache holds the memory unless something else is
     said. `apart`: of an element of a vector that is loaded from as many rows as it has lanes, `store_apart`: that is
@@ -48,6 +49,8 @@ class CoreCosts:
     stored: float = 2.0
     past_3: float = 1.0
     past: float = 1.0
+    past_3_alone: float = 1.0
+    past_alone: float = 1.0
     past_store: float = 3.0
     waited_3: float = 0.5
     waited: float = 0.0
@@ -69,6 +72,10 @@ class CoreCosts:
     lost: float = 0.5
     pages: float = 2048.0
     fetched_store: float = 0.0
+
+    def stored_past(self, cores: int) -> tuple[float, float]:
+        """What a byte that is stored past the caches costs level 3 and memory."""
+        return (self.past_3_alone, self.past_alone) if cores == 1 else (self.past_3, self.past)
 
 
 def default_core_costs(register_bytes: int) -> CoreCosts:

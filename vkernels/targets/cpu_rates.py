@@ -16,7 +16,7 @@ from .family_rates import FamilyRates, family_of, memory_of, multiply_adds_of
 from .host_cpu import LAUNCH_SECONDS, WAKE_SECONDS, cache_bytes, cpu_limits
 from .processor import this_processor
 
-VERSION = 9
+VERSION = 10
 """Grows when the method or the format changes: rates of older versions are measured again."""
 
 OF_ACCESSES = (
@@ -25,8 +25,8 @@ OF_ACCESSES = (
 )  # fmt: skip
 """Costs of accesses that `CoreCosts` has by the same names."""
 OF_A_CORE = (
-    "loads", "stores", "latency", "stored_2", "stored_3", "stored", "past_3", "past", "past_store", "waited_3",
-    "waited", "cache_share", *OF_ACCESSES,
+    "loads", "stores", "latency", "stored_2", "stored_3", "stored", "past_3", "past", "past_3_alone", "past_alone",
+    "past_store", "waited_3", "waited", "cache_share", *OF_ACCESSES,
 )  # fmt: skip
 """Rates that `CoreCosts` has by the same names."""
 
@@ -35,7 +35,7 @@ A_CYCLE = (0.125, 8.0)
 RANGES: Mapping[str, tuple[float, float]] = {
     "clock": (1e8, 2e10), "memory": RATE, "core_memory": RATE, "cache": RATE, "core_cache": RATE, "shared": RATE,
     "multiply_adds": RATE, "register_bytes": (16, 64), "loads": A_CYCLE, "stores": A_CYCLE, "latency": (1.0, 32.0),
-    **dict.fromkeys(("stored_2", "stored_3", "stored", "past_3", "past"), (0.0, 16.0)),
+    **dict.fromkeys(("stored_2", "stored_3", "stored", "past_3", "past", "past_3_alone", "past_alone"), (0.0, 16.0)),
     "past_store": (0.0, 100.0), "waited_3": (0.0, 4.0), "waited": (0.0, 4.0), "cache_share": (1e-6, 1.0),
     "launch": (1e-7, 1e-2), "wake": (1e-6, 1e-2),
     **dict.fromkeys(OF_ACCESSES, (0.0, 1000.0)), "pages": (64.0, 1e9),
@@ -68,6 +68,8 @@ class CpuRates:
     stored: float
     past_3: float
     past: float
+    past_3_alone: float
+    past_alone: float
     past_store: float
     waited_3: float
     waited: float

@@ -6,8 +6,7 @@ import numpy as np
 
 from ..limits import Limits
 from .cpu_registers import slots
-from .cpu_rows import LINE
-from .loops import LoopStep
+from .loops import LINE, LoopStep
 from .plan_batch import Numbers, PlanBatch
 
 FETCHED = 100.0

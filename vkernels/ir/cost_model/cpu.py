@@ -11,10 +11,10 @@ from .atomics import IN_TURN, copied_bytes
 from .core_rates import CoreRates, cpu_rates
 from .cpu_packs import packing
 from .cpu_registers import cpu_spills, cpu_streamed, slots
-from .cpu_rows import BUFFERED, GRADUAL, LINE, OWN, cycles_of_far_lines, cycles_of_rows, fetched_lines, line_costs
+from .cpu_rows import BUFFERED, GRADUAL, OWN, cycles_of_far_lines, cycles_of_rows, fetched_lines, line_costs
 from .cpu_steps import StepCycles, across, broken_chunks, in_tails, step_cycles
 from .cpu_words import Words, chain_of, words_of
-from .loops import Loop, LoopStep
+from .loops import LINE, Loop, LoopStep
 from .plan_batch import ModeledTimes, Numbers, PlanBatch
 from .traffic import CacheTraffic
 
@@ -71,12 +71,13 @@ def cpu_times(at: PlanBatch, limits: Limits, registers: Numbers) -> ModeledTimes
     lost = _lost(traffic.distinct(without=at.choices.streams) / max(1.0, level_3))
     past = traffic.written(at.choices.streams)
     written_2 = past + core.stored_2 * np.maximum(0, out_1 - past)
-    written_3 = core.past_3 * past + core.stored_3 * np.maximum(0, out_2 - past)
+    past_3, past_memory = core.stored_past(cores)
+    written_3 = past_3 * past + core.stored_3 * np.maximum(0, out_2 - past)
     moved = into_3 + core.stored * np.maximum(0, out_3 - past)
     # What calls before may have left there, and this one leaves: written lines are fetched, and written back some time.
     kept = traffic.distinct() + (core.stored - 1) * (traffic.written() - past)
     first = np.minimum(moved, kept)
-    cold = moved - (1 - lost) * first + core.past * past
+    cold = moved - (1 - lost) * first + past_memory * past
     # What programs of a split axis write is read by the two launches after.
     partial = 3 * at.partial_bytes() if at.choices.split is not None else 0
     copies, combined = copied_bytes(at)  # copies are filled, and read by the launch that combines them
@@ -104,7 +105,7 @@ def cpu_least(at: PlanBatch, limits: Limits) -> Numbers:
         {
             "instructions": _all_cycles(at, limits, rates, 0) / rates.clock / cores * uneven,
             "level 2": min(1, core.stored_2) * moved / rates.level_2 * uneven,
-            "level 3": min(1, core.stored_3, core.past_3) * moved / rates.level_3 * uneven,
+            "level 3": min(1, core.stored_3, core.stored_past(cores)[0]) * moved / rates.level_3 * uneven,
         },
         limits.launch_seconds * at.launches,
     ).seconds

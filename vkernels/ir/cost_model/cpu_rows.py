@@ -11,11 +11,10 @@ import numpy as np
 
 from ..core_costs import CoreCosts
 from ..limits import Limits
-from .loops import Loop, LoopAccess, LoopStep, executed
+from .loops import LINE, Loop, LoopAccess, LoopStep, executed
 from .plan_batch import Numbers, PlanBatch, clipped
 from .traffic import part_lost
 
-LINE = 64
 RESTART = 25
 """Lines of a row that passes by beside others until it is prefetched: one alone goes on into the next, as short ones
 do."""
@@ -158,24 +157,25 @@ def fetched_lines(step: LoopStep, loop: Loop, at: PlanBatch, limits: Limits) -> 
 
 def _row_bytes(touch: LoopAccess, at: PlanBatch) -> tuple[int, Numbers]:
     """Bytes from one row to the next, and bytes of a row."""
-    run = touch.run or ""
-    return max(1, at.extents.get(run, 1)) * touch.element_bytes, at.size(run) * touch.element_bytes
+    run, each = touch.row or ("", touch.element_bytes)
+    return max(1, at.extents.get(run, 1)) * each, at.size(run) * each
 
 
 def _far_rows(step: LoopStep, loop: Loop, at: PlanBatch, limits: Limits) -> Numbers | None:
     """Rows of a step once on other pages than those of the last iteration, which level 2 has lost; None where there
     can be none."""
     touch, packs = step.touch, at.choices.packs
-    if touch is None or touch.home is not None or touch.run is None or len(touch.axes) < 2 or touch.place in packs:
+    if touch is None or touch.home is not None or touch.row is None or len(touch.axes) < 2 or touch.place in packs:
         return None
+    run = touch.row[0]
     inner = (*loop.axes, *step.ranges) or (at.choices.order[-1:] if touch.writes else ())
-    if not inner or inner[-1] == touch.run or inner[-1] not in touch.axes or touch.run in at.choices.held:
+    if not inner or inner[-1] == run or inner[-1] not in touch.axes or run in at.choices.held:
         return None
     stride, length = _row_bytes(touch, at)
     if stride < PAGE // 2:
         return None
     extent = max(1, at.extents.get(inner[-1], 1))
-    rows = at.tile(axis for axis in touch.axes if axis not in (touch.run, inner[-1]))
+    rows = at.tile(axis for axis in touch.axes if axis not in (run, inner[-1]))
     lost: Numbers = 1.0
     if extent * min(1, stride // PAGE) <= limits.core_costs.pages:
         lost = part_lost(extent * rows * np.maximum(length, gcd(stride, WAY)), limits.shared * OWN, GRADUAL)

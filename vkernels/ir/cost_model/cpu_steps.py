@@ -14,9 +14,9 @@ from ..limits import Limits
 from .atomics import update_cycles
 from .core_rates import cpu_rates
 from .cpu_registers import EXPANDED, slots
-from .cpu_rows import LINE, cycles_of_hops
+from .cpu_rows import cycles_of_hops
 from .cpu_words import Words, depth_of, operations_of, part_extended
-from .loops import Loop, LoopAccess, LoopStep, executed
+from .loops import LINE, Loop, LoopAccess, LoopStep, executed
 from .plan_batch import Numbers, PlanBatch
 
 TOGETHER = 0.35

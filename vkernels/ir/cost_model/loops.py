@@ -14,6 +14,8 @@ from .visits import Sum, Visit
 
 Axes = tuple[str, ...]
 
+LINE = 64
+"""Bytes of a line of a CPU's caches."""
 MOST_ALIGNED = 64
 """Bytes of a line: no further alignment matters."""
 
@@ -61,6 +63,16 @@ class LoopAccess:
     contracted: str | None = None
     tensor: tuple[str | int, ...] = ()
     beyond: Axes = ()
+
+    @property
+    def row(self) -> tuple[str, int] | None:
+        """The axis along which elements are side by side, or nearest, and bytes from one to the next; None where there
+        is none, or each is on a line of its own."""
+        if self.run is not None:
+            return self.run, self.element_bytes
+        if self.spread is None or self.scattered or self.spread[1] * self.element_bytes >= LINE:
+            return None
+        return self.spread[0], self.spread[1] * self.element_bytes
 
     @property
     def scattered(self) -> bool:
