@@ -75,3 +75,13 @@ def test_ir_answers_no_questions(vk):
     code, _, said = vk("--target", "t4", "--what-if", "shared=2x", "--ir", "ptx")
     assert code == 2
     assert "leave one of them out" in said
+
+
+def test_the_page_has_the_costs_and_the_answers(vk, tmp_path):
+    page = tmp_path / "page.html"
+    assert vk("--target", "t4", "--what-if", "registers=16", "--html", page)[0] == 0
+    html = page.read_text()
+    section = html[html.index("<h2>What if</h2>") : html.index("<h2>The compiled code</h2>")]
+    assert "<td>registers=16</td><td>does not fit</td>" in section
+    assert "registers 255 → 16" in section
+    assert "row = x[i, j]" in html[html.index("<h2>What costs the time</h2>") : html.index("<h2>What if</h2>")]

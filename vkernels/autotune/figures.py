@@ -125,6 +125,20 @@ _ABOUT = {
 }  # fmt: skip
 
 
+_STYLE = (
+    ":root{color-scheme:light dark;--ink:#1b1f24;--paper:#fff}"
+    "@media(prefers-color-scheme:dark){:root{--ink:#e6e8ea;--paper:#15181b}}"
+    "body{background:var(--paper);color:var(--ink);font:16px/1.5 system-ui,sans-serif;max-width:1240px;margin:0 auto;"
+    "padding:1.5rem}h1{font-size:1.5rem;overflow-wrap:anywhere}p{max-width:46rem}"
+)
+"""As the pages of commands."""
+_ON_ANY_PAGE = {
+    "template": "none", "paper_bgcolor": "rgba(0,0,0,0)", "plot_bgcolor": "rgba(0,0,0,0)", "font": {"color": "#868e96"},
+}  # fmt: skip
+_GRID = {"gridcolor": "rgba(134,142,150,0.3)", "zerolinecolor": "rgba(134,142,150,0.6)"}
+"""Plots that are legible on light and dark pages."""
+
+
 def page_of(title: str, trials: Sequence[Trial]) -> str:
     """All figures that the trials allow, as one HTML page which needs no network."""
     parts, script = [f"<h1>{escape(title)}</h1>"], True
@@ -134,12 +148,13 @@ def page_of(title: str, trials: Sequence[Trial]) -> str:
         except ArgumentError as error:
             parts.append(f"<h2>{name}</h2><p>{escape(str(error))}</p>")
             continue
-        figure.update_layout(margin={"t": 30}, legend={"orientation": "h"})
+        figure.update_layout(margin={"t": 30}, legend={"orientation": "h", "y": -0.2}, **_ON_ANY_PAGE)
+        figure.update_xaxes(**_GRID).update_yaxes(**_GRID)
         drawn = figure.to_html(full_html=False, include_plotlyjs=script, config={"displaylogo": False})
         script = False
         parts.append(f"<h2>{name}</h2><p>{escape(_ABOUT[name])}</p>{drawn}")
-    style = "body{font:15px sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}h1{font-size:1.2rem}"
-    head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{style}</style>'
+    scale = '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    head = f'<meta charset="utf-8">{scale}<title>{escape(title)}</title><style>{_STYLE}</style>'
     return f"<!DOCTYPE html><html><head>{head}</head><body>{''.join(parts)}</body></html>\n"
 
 

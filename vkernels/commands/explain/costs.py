@@ -33,15 +33,19 @@ def begin(console: Console, title: str, introduction: str) -> None:
 
 def show_costs(console: Console, found: Explanation) -> None:
     """Print the phase and the line that cost the most of each resource."""
-    costs = found.findings.costs
-    if not costs:
+    if not found.findings.costs:
         return
     begin(console, "What costs the time", INTRODUCTIONS["costs"])
     table = table_of("resource", "modelled", "phase with the most", "line with the most", "", right=("modelled",))
-    for cost in costs:
-        if cost.seconds >= SMALL * costs[0].seconds:
-            table.add_row(*map(printable, _cost_row(cost)))
+    for row in cost_rows(found):
+        table.add_row(*map(printable, row))
     console.print(table)
+
+
+def cost_rows(found: Explanation) -> list[tuple[str, str, str, str, str]]:
+    """For each resource: its modelled time, the phase and the line with the most of it, and the line's text."""
+    costs = found.findings.costs
+    return [_cost_row(cost) for cost in costs if cost.seconds >= SMALL * costs[0].seconds]
 
 
 def _cost_row(cost: ResourceCost) -> tuple[str, str, str, str, str]:
@@ -64,19 +68,39 @@ def show_what_ifs(console: Console, found: Explanation) -> None:
         console.print(printable(f"The needs are unknown: {findings.without_needs}."), soft_wrap=True)
         return
     table = table_of("limits", "this plan", "", "plan chosen anew", "", right=("this plan", "plan chosen anew"))
-    own, planned = findings.modelled, findings.proposal.modelled if findings.proposal is not None else None
-    table.add_row("as they are", _time(own), "", _time(planned), "")
-    for answer in findings.supposed:
-        same, anew = answer.same, answer.anew
-        table.add_row(
-            printable(answer.text), _time(same.modelled) if not same.misfit else "does not fit",
-            _change(same.modelled, own), _time(anew.modelled), _change(anew.modelled, planned),
-        )  # fmt: skip
+    for row in answer_rows(found):
+        table.add_row(*map(printable, row))
     console.print(table)
-    for question, answer in zip(found.questions, findings.supposed, strict=True):
-        before = findings.proposal.plan if findings.proposal is not None else {}
-        for line in _lines(question, answer.same, answer.anew, before):
-            console.print(printable(line), soft_wrap=True)
+    for line in answer_lines(found):
+        console.print(printable(line), soft_wrap=True)
+
+
+def answer_rows(found: Explanation) -> list[tuple[str, str, str, str, str]]:
+    """The limits as they are, then those of each question: the times of this plan and of the plan chosen anew, and how
+    they change."""
+    findings = found.findings
+    own, planned = findings.modelled, findings.proposal.modelled if findings.proposal is not None else None
+    return [
+        ("as they are", _time(own), "", _time(planned), ""),
+        *(
+            (
+                answer.text,
+                _time(answer.same.modelled) if not answer.same.misfit else "does not fit",
+                _change(answer.same.modelled, own),
+                _time(answer.anew.modelled),
+                _change(answer.anew.modelled, planned),
+            )
+            for answer in findings.supposed
+        ),
+    ]
+
+
+def answer_lines(found: Explanation) -> list[str]:
+    """What each question changes, and what changes with it."""
+    findings = found.findings
+    before = findings.proposal.plan if findings.proposal is not None else {}
+    answers = zip(found.questions, findings.supposed, strict=True)
+    return [line for question, answer in answers for line in _lines(question, answer.same, answer.anew, before)]
 
 
 def _lines(question: WhatIf, same: SupposedPlan, anew: SupposedPlan, before: Mapping[str, Any]) -> Iterator[str]:

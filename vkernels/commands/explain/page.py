@@ -9,7 +9,7 @@ from vkernels.inspect.explain.stages import stages_of
 from vkernels.ir.write_file import write_file
 
 from ..html import render
-from . import charts, texts
+from . import charts, costs, texts
 
 MAX_STAGE_CHARACTERS = 400_000
 
@@ -29,6 +29,7 @@ def page_of(found: Explanation) -> str:
         findings=findings,
         texts=texts,
         charts=charts,
+        costs=costs,
         phase_numbers={phase.name: number % 6 for number, phase in enumerate(findings.phases)},
         stage_descriptions=stages_of(found.target.architecture, found.is_cpu),
         max_characters=MAX_STAGE_CHARACTERS,

@@ -74,11 +74,14 @@ class BarChart:
 
 
 LAYOUT: Mapping[str, Any] = {
-    "template": "none", "margin": {"l": 60, "r": 10, "t": 10, "b": 40}, "paper_bgcolor": "rgba(0,0,0,0)",
-    "plot_bgcolor": "rgba(0,0,0,0)", "font": {"color": "#868e96"}, "legend": {"orientation": "h", "y": -0.15},
+    "template": "none", "margin": {"l": 60, "r": 20, "t": 10, "b": 90}, "paper_bgcolor": "rgba(0,0,0,0)",
+    "plot_bgcolor": "rgba(0,0,0,0)", "font": {"color": "#868e96"}, 
+    "legend": {"orientation": "h", "y": -0.16},
     "hovermode": "closest",
 }  # fmt: skip
-"""Colours are legible on light and dark pages; the legend stands below, so that plots fit a phone."""
+"""Colours are legible on light and dark pages; the legend stands below, with room for two lines on a phone."""
+
+GRID: Mapping[str, Any] = {"gridcolor": "rgba(134,142,150,0.3)", "zerolinecolor": "rgba(134,142,150,0.6)"}
 
 
 def plain(text: str) -> str:
@@ -95,7 +98,8 @@ class Plots:
 
     def add(self, id: str, figure: Figure, height: int = 320) -> str:
         """Show a figure in the element of that id; return the id."""
-        figure.update_layout(**LAYOUT, height=height)
+        figure.update_layout(**LAYOUT, height=height + 50)
+        figure.update_xaxes(**GRID).update_yaxes(**GRID)
         self._figures[id] = json.loads(figure.to_json())
         return id
 
