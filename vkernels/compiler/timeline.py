@@ -19,12 +19,16 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Work:
-    """Work for a kernel: `what` is build (its text becomes IR), plan or compile. `file`, `line`: of its function."""
+    """Work for a kernel: `what` is build (its text becomes IR), plan or compile. `file`, `line`: of its function.
+
+    A transfer of swapped memory is work for no kernel: `what` is its direction, and `bytes` its size.
+    """
 
     what: str
-    kernel: str
-    file: str
-    line: int
+    kernel: str = ""
+    file: str = ""
+    line: int = 0
+    bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -86,8 +90,23 @@ def working(what: str, kernel: KernelLike) -> Iterator[None]:
     if not LISTENERS:
         yield
         return
-    work, before = Work(what, kernel.name, file_of(kernel), line_of(kernel)), _threads.work
-    _threads.work, start = work, time.perf_counter()
+    with _told(Work(what, kernel.name, file_of(kernel), line_of(kernel))):
+        yield
+
+
+@contextmanager
+def moving(direction: str, bytes: int) -> Iterator[None]:
+    """Tell the listeners of a transfer that the block makes, also if it fails."""
+    if not LISTENERS:
+        yield
+        return
+    with _told(Work(direction, bytes=bytes)):
+        yield
+
+
+@contextmanager
+def _told(work: Work) -> Iterator[None]:
+    before, _threads.work, start = _threads.work, work, time.perf_counter()
     try:
         yield
     finally:

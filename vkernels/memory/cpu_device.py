@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from vkernels.compiler.timeline import moving
 from vkernels.ir.errors import OutOfMemoryError
 from vkernels.ir.system_resources import ThreadPool
 from vkernels.runtime.memory_blocks import ALIGNMENT
@@ -105,9 +106,10 @@ class CpuDevice(MemoryDevice):
 
 def do(lane: Lane, work: Transfer) -> None:
     """Run a transfer now."""
-    if work.flash is None:
-        copy_bytes(work.to, work.source, work.size)
-    elif lane is Lane.TO_FLASH:
-        work.flash.write(work.to, work.source, work.size)
-    else:
-        work.flash.read(work.source, work.to, work.size)
+    with moving(lane.value, work.size):
+        if work.flash is None:
+            copy_bytes(work.to, work.source, work.size)
+        elif lane is Lane.TO_FLASH:
+            work.flash.write(work.to, work.source, work.size)
+        else:
+            work.flash.read(work.source, work.to, work.size)

@@ -25,7 +25,8 @@ CALL, RUN = "call", "run"
 
 @dataclass(frozen=True)
 class TracedSpan:
-    """A span of time in a thread, in seconds of `time.perf_counter()`. `kind`: call, run, build, plan or compile.
+    """A span of time in a thread, in seconds of `time.perf_counter()`. `kind`: call, run, build, plan, compile, or the
+    direction of a transfer.
 
     `about`: what a viewer shows beside it.
     """
@@ -63,9 +64,11 @@ class Trace:
         self.spans.append(TracedSpan(RUN, RUN, thread, event.ran, event.end, {"kernel": event.kernel}))
 
     def ended(self, span: Span) -> None:
-        """Add work for a kernel."""
+        """Add work for a kernel, or a transfer."""
         work = span.work
-        about = {"kernel": work.kernel, "source": _place(work.file, work.line)}
+        about: dict[str, Any] = {"kernel": work.kernel, "source": _place(work.file, work.line)}
+        if not work.kernel:
+            about = {"bytes": work.bytes}
         self.spans.append(TracedSpan(work.what, work.what, self._thread(), span.start, span.end, about))
 
     def loaded(self, code: LoadedCode) -> None:
