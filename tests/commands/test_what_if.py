@@ -44,6 +44,26 @@ def test_the_text_says_what_changes_and_why_a_plan_does_not_fit(vk):
     assert "shared 64 KiB → 65 KiB" in section
 
 
+def test_pins_hold_under_other_limits_and_in_what_these_are_compared_with(run_vk, shared_workers, tmp_path):
+    own = tmp_path / "own.py"
+    own.write_text("""
+import vkernels as vk
+from jaxtyping import Float
+
+@vk.kernel(plan=vk.Pin(tiles={"i": 2}))
+def pinned(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M N"]):
+    i = vk.tile("M")
+    j = vk.tile("N")
+    out[i, j] = x[i, j]
+""")
+    arguments = ("--target", "t4", "--shape", "M=512,N=4096", "--judge", "1", "--json", "-")
+    code, output, _ = run_vk("explain", f"{own}:pinned", *arguments, "--what-if", "registers=40")
+    found = json.loads(output)
+    assert code == 0
+    for each in (found["what_if_unchanged"], *found["what_if"]):
+        assert each["chosen_anew"]["plan"]["tiles"]["i"] == 2
+
+
 def test_a_budget_holds_under_other_limits_too(run_vk, shared_workers, tmp_path):
     own = tmp_path / "own.py"
     own.write_text("""

@@ -79,9 +79,12 @@ def answer_rows(found: Explanation) -> list[tuple[str, str, str, str, str]]:
     """The limits as they are, then those of each question: the times of this plan and of the plan chosen anew, and how
     they change."""
     findings = found.findings
-    own, planned = findings.modelled, findings.proposal.modelled if findings.proposal is not None else None
+    if findings.unchanged is None:
+        return []
+    before = findings.unchanged
+    own, planned = before.same.modelled, before.anew.modelled
     return [
-        ("as they are", _time(own), "", _time(planned), ""),
+        ("as they are", _time(own) if not before.same.misfit else "does not fit", "", _time(planned), ""),
         *(
             (
                 answer.text,
@@ -98,7 +101,7 @@ def answer_rows(found: Explanation) -> list[tuple[str, str, str, str, str]]:
 def answer_lines(found: Explanation) -> list[str]:
     """What each question changes, and what changes with it."""
     findings = found.findings
-    before = findings.proposal.plan if findings.proposal is not None else {}
+    before = findings.unchanged.anew.plan if findings.unchanged is not None else {}
     answers = zip(found.questions, findings.supposed, strict=True)
     return [line for question, answer in answers for line in _lines(question, answer.same, answer.anew, before)]
 

@@ -194,6 +194,7 @@ def _with_needs(found: ExplainFindings, asked: Question, module: ModuleOp, plan:
             tuple(ExplainedRejection(plan_to_json(e.plan), float(e.seconds), e.reason) for e in chosen.tried),
         ),
         costs=costs_of(space, plan, use),
+        unchanged=supposing.under("", asked.limits, plan) if asked.supposed else None,
         supposed=tuple(supposing.under(text, _allowed(asked, limits), plan) for text, limits in asked.supposed.items()),
     )  # fmt: skip
 

@@ -91,7 +91,7 @@ def explain(
         return found
     plan = found.findings.plan
     answers = _found(found.case, target, tools, only_stage, plan=plan, questions=questions)
-    findings = replace(found.findings, supposed=answers.supposed)
+    findings = replace(found.findings, supposed=answers.supposed, unchanged=answers.unchanged)
     return replace(found, findings=findings, questions=tuple(questions))
 
 

@@ -223,7 +223,7 @@ class ExplainFindings:
     if it spills. `tried`: the shortages of the plans before this one. `deterministic`: calls are. `to_judge`: calls
     compile several plans and take the best by its binaries, which was not done yet. `judged`: of so many plans this one
     is the best; 0: none were compiled. `costs`: of the modelled time. `supposed`: what would change, question by
-    question.
+    question; `unchanged`: the same for the limits as they are, if there are questions.
     """
 
     kernel: str
@@ -253,6 +253,7 @@ class ExplainFindings:
     judged: int = 0
     costs: tuple[ResourceCost, ...] = ()
     supposed: tuple[Supposed, ...] = ()
+    unchanged: Supposed | None = None
 
 
 def as_modelled(times: ModeledTimes) -> Modelled:
