@@ -321,7 +321,6 @@ begin:
   ; Callers of low priority do not work themselves: the first helper stands in for them.
   %after = add i64 %number, 1
   %thread = select i1 %is_low, i64 %number, i64 %after
-  %stands_in = icmp eq i64 %thread, 0
   %parts_before = mul i64 %thread, 8
   %part_word = add i64 %parts_before, 24
   br label %wait
@@ -351,16 +350,7 @@ join:
   %wanted = icmp slt i64 %thread, %threads
   br i1 %wanted, label %help, label %leave
 help:
-  %base_at = getelementptr i64, ptr %call, i64 3
-  %base = load ptr, ptr %base_at
-  %bytes_at = getelementptr i64, ptr %call, i64 4
-  %bytes = load i64, ptr %bytes_at
-  %before_it = sub i64 %thread, 1
-  %offset = mul i64 %before_it, %bytes
-  %of_helper = getelementptr i8, ptr %base, i64 %offset
-  %callers_at = getelementptr i64, ptr %call, i64 5
-  %of_caller = load ptr, ptr %callers_at
-  %workspace = select i1 %stands_in, ptr %of_caller, ptr %of_helper
+  %workspace = call ptr @workspace_of(ptr %call, i64 %thread)
   %gate = call ptr @gate_for(ptr %pool, ptr %call, i64 %thread, ptr %gate_at)
   call void @work(ptr %pool, ptr %call, ptr %workspace, i64 %thread, ptr %gate)
   br i1 %is_low, label %note, label %leave

@@ -165,17 +165,7 @@ entry:
   %wanted = icmp ult i64 %thread, %threads
   br i1 %wanted, label %help, label %end
 help:
-  %callers_at = getelementptr i64, ptr %call, i64 5
-  %of_caller = load ptr, ptr %callers_at
-  %base_at = getelementptr i64, ptr %call, i64 3
-  %base = load ptr, ptr %base_at
-  %bytes_at = getelementptr i64, ptr %call, i64 4
-  %bytes = load i64, ptr %bytes_at
-  %before = sub i64 %thread, 1
-  %offset = mul i64 %before, %bytes
-  %of_helper = getelementptr i8, ptr %base, i64 %offset
-  %first = icmp eq i64 %thread, 0
-  %workspace = select i1 %first, ptr %of_caller, ptr %of_helper
+  %workspace = call ptr @workspace_of(ptr %call, i64 %thread)
   call void @work(ptr %pool, ptr %call, ptr %workspace, i64 %thread, ptr null)
   br label %end
 end:

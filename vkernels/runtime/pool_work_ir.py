@@ -13,6 +13,22 @@ define internal ptr @launch_of(ptr %call, i64 %number) {
   ret ptr %launch
 }
 
+; The workspace of a call's thread; 0 is the caller, or a helper that stands in for it.
+define internal ptr @workspace_of(ptr %call, i64 %thread) {
+  %base_at = getelementptr i64, ptr %call, i64 3
+  %base = load ptr, ptr %base_at
+  %bytes_at = getelementptr i64, ptr %call, i64 4
+  %bytes = load i64, ptr %bytes_at
+  %helper = sub i64 %thread, 1
+  %offset = mul i64 %helper, %bytes
+  %of_helper = getelementptr i8, ptr %base, i64 %offset
+  %callers_at = getelementptr i64, ptr %call, i64 5
+  %of_caller = load ptr, ptr %callers_at
+  %is_caller = icmp eq i64 %thread, 0
+  %workspace = select i1 %is_caller, ptr %of_caller, ptr %of_helper
+  ret ptr %workspace
+}
+
 ; What is left of a thread's part of a launch.
 define internal ptr @part_of(ptr %launch, i64 %thread) {
   %offset = mul i64 %thread, 8
