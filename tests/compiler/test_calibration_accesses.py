@@ -7,7 +7,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from vkernels.compiler.calibrate_accesses import Accesses
+from vkernels.compiler.calibrate_accesses import AccessMeasurement
 from vkernels.compiler.calibrate_cpu import buffer
 from vkernels.compiler.calibration_accesses import BESIDE, ROW
 from vkernels.compiler.calibration_loops import loops
@@ -80,7 +80,7 @@ def test_costs_are_those_of_the_model(width):
             loop(*addresses, 1)
             return 1000.0 * len(seen)
 
-        costs = Accesses(code, cycles, width, near, middle, far, 1 << 20).costs()
+        costs = AccessMeasurement(code, cycles, width, near, middle, far, 1 << 20).costs()
     assert set(costs) == set(OF_ACCESSES) <= {field.name for field in fields(CoreCosts)}
     assert all(np.isfinite(value) and value >= 0 for value in costs.values())
     assert all(loop in seen for loop in (code.apart, code.found, code.masked, code.across, code.atomic, code.gather))

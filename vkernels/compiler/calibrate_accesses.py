@@ -29,7 +29,7 @@ MeasureCycles = Callable[[Callable[..., None], tuple[Any, ...]], float]
 
 
 @dataclass(frozen=True)
-class Accesses:
+class AccessMeasurement:
     """Measures on one core, with vectors of `width` bytes. `near`, `middle`, `far`: arrays that the nearest cache
     holds, that level 3 holds and level 2 does not, and that no cache holds. `shared`: bytes of level 2."""
 

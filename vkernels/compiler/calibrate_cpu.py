@@ -19,7 +19,7 @@ from vkernels.ir.system_resources import ThreadPool
 from vkernels.targets.cpu_rates import OF_ACCESSES, CpuRates, in_ranges, known_cpu_rates, store_cpu_rates
 from vkernels.targets.host_cpu import LAUNCH_SECONDS, WAKE_SECONDS, cpu_limits
 
-from .calibrate_accesses import Accesses
+from .calibrate_accesses import AccessMeasurement
 from .calibration_loops import CHAIN_CYCLES, LOADED_VECTORS, MULTIPLY_ADDS, WAITS, Loops, loops
 from .machine_load import quiet_cores
 
@@ -212,22 +212,21 @@ class _Measurement:
         latency = clock * self.measure.seconds_a_step([(code.wait, (buffer(2 * self.width),))]) / WAITS
         loads, stores = self._rates(("read", "store"), NEAR, 1)
         far = min(4 * limits.cache, MAX_BYTES, max(limits.memory // 8, 1 << 24))
-        core_memory, beside_memory = self._rates(("read", "multiply_read"), far, 1)
+        core_memory, beside_memory, past_memory = self._rates(("read", "multiply_read", "copy_past"), far, 1)
         (near,) = self._rates(("multiply_read",), NEAR, 1)
         memory, stored, past = self._read_and_written(min(far * cores, MAX_BYTES), cores)
         memory = max(core_memory, memory)
         size = BEYOND * limits.shared * cores
         if size > limits.cache:
             size = max(limits.cache // 2, 2 * limits.shared * cores)
-        core_cache, beside_cache = self._rates(("read", "multiply_read"), size // cores, 1)
+        core_cache, beside_cache, past_cache = self._rates(("read", "multiply_read", "copy_past"), size // cores, 1)
         waited_3, waited = (
             max(0.0, rate * (1 / both - 1 / near) - OVERLAP)
             for rate, both in ((core_cache, beside_cache), (core_memory, beside_memory))
         )
         cache, stored_3, past_3 = self._read_and_written(size, cores)
+        past_3_alone, past_alone = _written(core_cache, past_cache), _written(core_memory, past_memory)
         core_cache, cache = max(core_cache, core_memory), max(cache, core_cache, memory)
-        _, _, past_3_alone = self._read_and_written(size // cores, 1)
-        _, _, past_alone = self._read_and_written(far, 1)
         # Less what the model counts for memory.
         past_3 = max(0.0, past_3 - OVERLAP * past * cache / memory)
         past_3_alone = max(0.0, past_3_alone - OVERLAP * past_alone * core_cache / core_memory)
@@ -243,18 +242,18 @@ class _Measurement:
             waited_3=waited_3, waited=waited, **self._accesses(clock, size // cores, far).costs(),
         )  # fmt: skip
 
-    def _accesses(self, clock: float, middle: int, far: int) -> Accesses:
+    def _accesses(self, clock: float, middle: int, far: int) -> AccessMeasurement:
         def cycles(loop: Callable[..., None], values: Sequence[Any]) -> float:
             return clock * self.measure.seconds_a_step([(loop, values)])
 
         code, shared = self.code, self.limits.shared
-        return Accesses(code, cycles, self.width, buffer(NEAR), buffer(middle), buffer(far), shared)
+        return AccessMeasurement(code, cycles, self.width, buffer(NEAR), buffer(middle), buffer(far), shared)
 
     def _read_and_written(self, total: int, cores: int) -> tuple[float, float, float]:
         """Bytes a second that `cores` cores read of `total` bytes; what a byte that they write takes beside one that
         they read, and the same past the caches, where half of the bytes are copied to the other half."""
         read, copied, past = self._rates(("read", "copy", "copy_past"), total, cores)
-        return read, max(0.0, 2 * read / copied - 1), max(0.0, 2 * read / past - 1)
+        return read, _written(read, copied), _written(read, past)
 
     def _past_store(self, far: int, most: float) -> float:
         """Seconds that a store past the caches takes beside arithmetic more than one to the nearest cache, or than
@@ -285,6 +284,12 @@ class _Measurement:
         memory = [buffer(blocks * block) for _ in range(cores)]
         works = [[(getattr(self.code, name), (each, steps.get(name, blocks))) for each in memory] for name in names]
         return [blocks * block * cores / self.measure.seconds_a_step(work) for work in works]
+
+
+def _written(read: float, copied: float) -> float:
+    """What a byte that is written takes beside one that is read, by bytes a second that are read, and that are copied:
+    half of these are read."""
+    return max(0.0, 2 * read / copied - 1)
 
 
 def buffer(size: int) -> Any:
