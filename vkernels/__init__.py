@@ -68,23 +68,23 @@ if TYPE_CHECKING:
     from .autotune.python_interface import tune
     from .autotune.trials import Trial
     from .autotune.tuned import Tuned, Tunings
+    from .inspect.admit import Admission, admit
 
 __all__ = [
-    "ArgumentError", "Axis", "AxisError", "Budget", "BudgetError", "BundleError", "CheckError", "Constant", "DType",
-    "Error", "FileError", "Function", "Home", "IRError", "Kernel", "KernelWarning", "LaunchEvent", "Limits",
+    "Admission", "ArgumentError", "Axis", "AxisError", "Budget", "BudgetError", "BundleError", "CheckError", "Constant",
+    "DType", "Error", "FileError", "Function", "Home", "IRError", "Kernel", "KernelWarning", "LaunchEvent", "Limits",
     "NotInBundleError", "OptionError", "OutOfMemoryError", "Parameter", "Pin", "Plan", "PlanError", "RaceError",
-    "ResourceError", "Scalar", "Scratch", "SetupError", "SlowPlanWarning", "SourceError", "Tensor", "Tile",
-    "Trial", "Tuned", "Tuning", "Tunings", "TypeMismatchError", "UnknownNameError", "UnsupportedError",
-    "UntrustedError",
-    "abs", "all", "any", "argmax", "argmin", "atomic_add", "atomic_max", "atomic_min", "bfloat16", "bits", "bool",
-    "bool_", "broadcast", "cast", "ceil", "clamp", "cos", "cumulative_max", "cumulative_min", "cumulative_product",
-    "cumulative_sum", "device_assert", "dot", "erf", "exp", "exp2", "expm1", "float8_e4m3fn", "float8_e5m2",
-    "float16", "float32", "float64", "floor", "fma", "full", "full_like", "function", "gelu", "get_deterministic",
-    "get_priority", "get_threads", "int8", "int16", "int32", "int64", "isinf", "isnan", "kernel", "load", "log",
-    "log1p", "log2", "max", "maximum", "mean", "min", "minimum", "on_launch", "patient", "phase", "pow", "print",
-    "priority", "product", "profile", "promote", "random", "random_bits", "range", "relu", "reshape", "round", "rsqrt",
-    "scratch", "set_deterministic", "set_threads", "sigmoid", "silu", "sin", "size", "sqrt", "stats", "store", "sum",
-    "tanh", "tile", "torch_op", "transpose", "trunc", "tunable", "tune", "uint8", "uint16", "uint32", "uint64",
+    "ResourceError", "Scalar", "Scratch", "SetupError", "SlowPlanWarning", "SourceError", "Tensor", "Tile", "Trial",
+    "Tuned", "Tuning", "Tunings", "TypeMismatchError", "UnknownNameError", "UnsupportedError", "UntrustedError",
+    "abs", "admit", "all", "any", "argmax", "argmin", "atomic_add", "atomic_max", "atomic_min", "bfloat16", "bits",
+    "bool", "bool_", "broadcast", "cast", "ceil", "clamp", "cos", "cumulative_max", "cumulative_min",
+    "cumulative_product", "cumulative_sum", "device_assert", "dot", "erf", "exp", "exp2", "expm1", "float8_e4m3fn",
+    "float8_e5m2", "float16", "float32", "float64", "floor", "fma", "full", "full_like", "function", "gelu",
+    "get_deterministic", "get_priority", "get_threads", "int8", "int16", "int32", "int64", "isinf", "isnan", "kernel",
+    "load", "log", "log1p", "log2", "max", "maximum", "mean", "min", "minimum", "on_launch", "patient", "phase", "pow",
+    "print", "priority", "product", "profile", "promote", "random", "random_bits", "range", "relu", "reshape", "round",
+    "rsqrt", "scratch", "set_deterministic", "set_threads", "sigmoid", "silu", "sin", "size", "sqrt", "stats", "store",
+    "sum", "tanh", "tile", "torch_op", "transpose", "trunc", "tunable", "tune", "uint8", "uint16", "uint32", "uint64",
     "use_database", "where", "whole", "zeros", "zeros_like",
 ]  # fmt: skip
 
@@ -137,11 +137,13 @@ _LATE = {
     "torch_op": "vkernels.torch.custom_ops",
     "use_database": "vkernels.autotune.database.launches",
     "tune": "vkernels.autotune.python_interface",
+    "Admission": "vkernels.inspect.admit",
+    "admit": "vkernels.inspect.admit",
     "Trial": "vkernels.autotune.trials",
     "Tuned": "vkernels.autotune.tuned",
     "Tunings": "vkernels.autotune.tuned",
 }
-"""Names that are imported when they are asked for, since torch or the tuner comes with them."""
+"""Names that are imported when they are asked for, since torch, the tuner or the cost model comes with them."""
 
 
 def __getattr__(name: str) -> Any:

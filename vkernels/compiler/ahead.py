@@ -76,7 +76,7 @@ def compile_ahead(
     listed_shapes = [shapes] if isinstance(shapes, Mapping) else list(shapes)
     listed_targets = [targets] if isinstance(targets, str | Target) else list(targets)
     compile_targets = [(CPU, cpu) if target == CPU else _compile_target(target) for target in listed_targets]
-    arguments = [_arguments(kernel, signature, shape, layouts or {}) for shape in listed_shapes]
+    arguments = [shaped_arguments(kernel, signature, shape, layouts or {}) for shape in listed_shapes]
     results = []
     for shape, example in zip(listed_shapes, arguments, strict=True):
         for key, target in compile_targets:
@@ -103,7 +103,7 @@ def _compile_target(named: str | Target) -> tuple[str, CompileTarget]:
     return target.key, CompileTarget(limits_of(target), target.architecture, target.key)
 
 
-def _arguments(
+def shaped_arguments(
     kernel: KernelLike, signature: Signature, shape: Mapping[str, int], layouts: Mapping[str, str]
 ) -> Arguments:
     """Arguments as a call would have them, but for their memory."""

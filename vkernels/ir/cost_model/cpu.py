@@ -68,7 +68,7 @@ def cpu_times(at: PlanBatch, limits: Limits, registers: Numbers) -> ModeledTimes
     into_2, out_2 = traffic.read_and_written(beyond_2)
     into_3, out_3 = traffic.missed(level_3, LINE, users=busy, gradual=GRADUAL)
     packed, repacked = packing(at, limits)
-    lost = _lost(traffic.distinct(without=at.choices.streams) / max(1.0, level_3))
+    lost = lost_between(traffic.distinct(without=at.choices.streams) / max(1.0, level_3))
     past = traffic.written(at.choices.streams)
     written_2 = past + core.stored_2 * np.maximum(0, out_1 - past)
     past_3, past_memory = core.stored_past(cores)
@@ -145,7 +145,7 @@ def _named(at: PlanBatch) -> frozenset[str]:
     return frozenset((*choices.packs, *choices.streams, *choices.copies, *at.updates.tensors))
 
 
-def _lost(ratio: Numbers) -> Numbers:
+def lost_between(ratio: Numbers) -> Numbers:
     """The part that is not found again in a cache after `ratio` times its bytes have passed through, in turns.
 
     Where any line may be replaced by any other, a line survives m lines missed with exp(-m): 1 - lost = exp(-lost x

@@ -81,6 +81,11 @@ def priority_stats() -> dict[str, PriorityStats]:
     return {} if board is None else {level: board.stats(LEVELS[level]) for level in reversed(LEVELS)}
 
 
+def has_priorities() -> bool:
+    """Whether priorities do anything here: on systems without a native pool they do not."""
+    return _native_pool() is not None
+
+
 def joined_board() -> SharedBoard | None:
     """The board of all processes, if this one is on it."""
     return None if _board is None else _board.shared
