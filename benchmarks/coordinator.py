@@ -2,6 +2,8 @@
 
     python benchmarks/coordinator.py [--cores 1|2] [--seconds 0.4] [--rounds 5] [--gap 1e-3] [--only softmax]
                                      [--apart] [--below normal] [--json FILE] [--markdown FILE]
+    python benchmarks/coordinator.py --contracts [--cores 1|2] [--seconds 0.4] [--gap 1e-3] [--only softmax]
+    python benchmarks/coordinator.py --throughput [--seconds 0.4] [--rounds 5] [--only softmax]
 
 The *high* task calls a kernel, sleeps for a while (`gap`), and calls it again; the *low* one calls its kernel in a
 loop, in a thread of its own (`--apart`: in a process of its own). In turns: the high task alone; beside the low one as
@@ -9,63 +11,34 @@ the system shares (`default`); with the low task's thread under `SCHED_IDLE` (`i
 `vk.priority("high")` and `vk.priority("low")` (`ours`; `--below normal`: and `vk.priority("normal")`). Of the high
 task's calls p50 and p99 over those of the same turn alone; p99 of its answers, which count from the end of the sleep
 that was asked for; the low task's calls a second over those by default. Medians of the rounds, with their quartiles.
+
+`--contracts`: which calls `vk.admit` says will end in time, and which do. `--throughput`: two tasks side by side, one
+on each of two cores, over both in turns on both cores.
 """
 
 from __future__ import annotations
 
 import ctypes
 import json
-import multiprocessing
-import os
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
-from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import Annotated
 
 import numpy as np
-import torch
 import typer
 from common import Machine, Quartiles
+from coordinator_contracts import contracts_kept
+from coordinator_tasks import HIGH, LOW, Apart, Beside, use_cores
+from coordinator_throughput import side_by_side
 from rich.console import Console
 
 import vkernels as vk
-from vkernels import library
 
 console = Console(highlight=False)
 SETTINGS = ("alone", "default", "idle class", "ours")
-
-
-def softmax(rows: int, columns: int) -> Callable[[], object]:
-    x, out = torch.randn(rows, columns), torch.empty(rows, columns)
-    return lambda: library.softmax(x, out=out)
-
-
-def layer_norm(rows: int, columns: int) -> Callable[[], object]:
-    x, weight, bias = torch.randn(rows, columns), torch.randn(columns), torch.randn(columns)
-    return lambda: library.layer_norm(x, weight, bias)
-
-
-def matmul(size: int) -> Callable[[], object]:
-    a, b = torch.randn(size, size), torch.randn(size, size)
-    return lambda: library.matmul(a, b)
-
-
-HIGH = {
-    "layer_norm 64×1024": lambda: layer_norm(64, 1024),
-    "softmax 512×1024": lambda: softmax(512, 1024),
-    "matmul 256³": lambda: matmul(256),
-    "softmax 2048×4096": lambda: softmax(2048, 4096),
-}
-LOW = {
-    "layer_norm 64×1024": lambda: layer_norm(64, 1024),
-    "matmul 1024³": lambda: matmul(1024),
-    "softmax 4096×4096": lambda: softmax(4096, 4096),
-}
-"""Short ones and long ones, bound by arithmetic, by caches and by memory."""
 
 
 @dataclass(frozen=True)
@@ -76,76 +49,6 @@ class Turn:
     p99: float
     answer: float
     rate: float
-
-
-class Count(Protocol):
-    """Calls of the low task so far; one thread writes it."""
-
-    value: int
-
-
-def low_task(call: Callable[[], object], setting: str, is_over: threading.Event, done: Count) -> None:
-    """`setting`: of the low task, "low" or "normal" for ours."""
-    if setting == "idle class":
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    with vk.priority("low") if setting == "low" else vk.priority("normal") if setting == "normal" else nullcontext():
-        while not is_over.is_set():
-            call()
-            done.value += 1
-
-
-class Beside:
-    """The low task in a thread of this process."""
-
-    def __init__(self, name: str, done: Count):
-        self.call, self.done = LOW[name](), done
-        for _ in range(30):
-            self.call()
-
-    def start(self, setting: str) -> None:
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=low_task, args=(self.call, setting, self._is_over, self.done))
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._is_over.set()
-        self._thread.join()
-
-
-class Apart:
-    """The low task in a process of its own."""
-
-    def __init__(self, name: str, cores: int):
-        context = multiprocessing.get_context("spawn")
-        self.done: Count = context.RawValue("q")
-        self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=other_process, args=(name, cores, theirs, self.done), daemon=True)
-        self._process.start()
-        self._pipe.recv()
-
-    def start(self, setting: str) -> None:
-        self._pipe.send(setting)
-        self._pipe.recv()
-
-    def stop(self) -> None:
-        self._pipe.send("stop")
-        self._pipe.recv()
-
-    def end(self) -> None:
-        self._process.kill()
-        self._process.join()
-
-
-def other_process(name: str, cores: int, pipe: Connection, done: Count) -> None:
-    use_cores(cores)
-    task = Beside(name, done)
-    pipe.send("ready")
-    while True:
-        task.start(pipe.recv())
-        pipe.send("started")
-        pipe.recv()
-        task.stop()
-        pipe.send("stopped")
 
 
 def turn(high: Callable[[], object], low: Beside | Apart, setting: str, seconds: float, gap: float, below: str) -> Turn:
@@ -183,13 +86,6 @@ class Row:
     rate: Quartiles
 
 
-def use_cores(number: int) -> None:
-    """Let this process use the first so many of its cores."""
-    os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:number]))
-    vk.set_threads(number)
-    torch.set_num_threads(number)
-
-
 def measured(cores: int, seconds: float, rounds: int, gap: float, only: str, apart: bool, below: str) -> Iterator[Row]:
     for high_name, make_high in HIGH.items():
         for low_name in LOW:
@@ -224,10 +120,19 @@ def main(
     only: Annotated[str, typer.Option(help="part of a pair's name")] = "",
     apart: Annotated[bool, typer.Option("--apart", help="two processes")] = False,
     below: Annotated[str, typer.Option(help="the low task's priority: low or normal")] = "low",
+    contracts: Annotated[
+        bool, typer.Option("--contracts", help="compare answers of vk.admit with what happens")
+    ] = False,
+    throughput: Annotated[bool, typer.Option("--throughput", help="tasks side by side, over in turns")] = False,
     json_file: Annotated[Path | None, typer.Option("--json")] = None,
     markdown: Annotated[Path | None, typer.Option()] = None,
 ) -> None:
-    use_cores(cores)
+    use_cores(2 if throughput else cores)
+    if contracts or throughput:
+        report = contracts_kept(seconds, gap, only) if contracts else side_by_side(seconds, rounds, only)
+        for line in report:
+            console.print(line, soft_wrap=True)
+        return
     lines = [
         "| high | low | setting | high p50 / alone | high p99 / alone | answers' p99 / alone | low / default |",
         "|---|---|---|---|---|---|---|",

@@ -17,6 +17,7 @@ from vkernels.inspect import latency
 from vkernels.inspect.admit import admit
 from vkernels.ir.errors import PlanError
 from vkernels.runtime import observed_calls
+from vkernels.runtime.dispatch import launcher_of
 from vkernels.runtime.profiling import profile_of
 
 SIZES = {"M": 64, "N": 300}
@@ -72,7 +73,8 @@ def test_without_profiles_the_model_answers():
     assert answer.p99 == latency.UNMEASURED * answer.p50 > 0
     assert "as modelled" in answer.why
     assert not asked(p99=answer.p99 / 2)
-    assert asked(p99=answer.p99)
+    assert not asked(p99=answer.p99)
+    assert asked(p99=1.01 * admitting.MARGIN * answer.p99)
 
 
 def test_a_profile_of_calls_alone_is_taken():
@@ -82,7 +84,8 @@ def test_a_profile_of_calls_alone_is_taken():
     assert answer.p50 == pytest.approx(np.quantile(seconds, 0.5))
     assert answer.p99 == pytest.approx(np.quantile(seconds, 0.99))
     assert "measured over 200 calls" in answer.why
-    assert "refused" in asked(p99=answer.p99 * 0.99).why
+    assert "refused" in asked(p99=0.99 * admitting.MARGIN * answer.p99).why
+    assert "admitted" in asked(p99=1.01 * admitting.MARGIN * answer.p99).why
 
 
 def test_a_profile_beside_the_same_others_is_taken_first():
@@ -274,6 +277,20 @@ def test_calls_beside_others_become_a_profile():
     later = asked(beside=beside)
     assert later.is_measured
     assert later.p50 == pytest.approx(np.quantile(seconds, 0.5))
+
+
+def test_calls_of_the_others_are_noticed_and_no_more():
+    sizes = ({"M": 64, "N": 300}, {"M": 70, "N": 300}, {"M": 80, "N": 300})
+    given = [(np.ones((each["M"], 300), np.float32), np.empty((each["M"], 300), np.float32)) for each in sizes]
+    with admit(scaled, sizes[0], p99=1.0, beside=[(scaled, sizes[1])]), vk.patient():
+        for x, out in given:
+            scaled(x, 2.0, out)
+        watched = {
+            entry.call_record.sizes["M"]
+            for entry in launcher_of(scaled).entries
+            if isinstance(entry.distinct, observed_calls.ObservedCalls)
+        }
+    assert watched == {64, 70}
 
 
 def test_few_calls_beside_others_become_none():

@@ -5,6 +5,7 @@ Nothing is observed while there is no contract.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from vkernels.compiler.default_session import default_session
@@ -26,10 +27,15 @@ LEAST_KEPT, MOST_KEPT = PART, 1000
 
 
 class Contract:
-    """Watches the calls with one key, of threads with one priority, from `begin` to `end`."""
+    """Watches the calls with one key, of threads with one priority, from `begin` to `end`.
 
-    def __init__(self, key: CallKey, p99: float, priority: str, beside: tuple[str, ...] = ()) -> None:
-        self.key, self.p99, self.priority, self.beside = key, p99, priority, beside
+    `beside`: other calls, by their keys, and what profiles beside them call them. `p99`: seconds.
+    """
+
+    def __init__(self, key: CallKey, p99: float, priority: str, beside: Sequence[tuple[CallKey, str]] = ()) -> None:
+        self.key, self.p99, self.priority = key, p99, priority
+        self.beside = tuple(sorted(name for _, name in beside))
+        self._others = {other.digest for other, _ in beside}
         self._lock = fork_safe_lock()
         self._calls = self._late = self._broken = self._late_of_hundred = 0
         self._longest = 0.0
@@ -41,7 +47,7 @@ class Contract:
         observe(self)
 
     def end(self) -> None:
-        """Watch no more calls. What calls took beside others becomes a profile. Again, this does nothing."""
+        """Watch no more calls. What calls took beside the others becomes a profile. Again, this does nothing."""
         if not end_watching(self):
             return
         stop_observing(self)
@@ -66,8 +72,9 @@ class Contract:
         from vkernels.compiler.call_profiles import call_key
         from vkernels.ir.plan_json import frozen
 
-        if call_key(compilation, compilation.request.arguments).digest != self.key.digest:
-            return None
+        digest = call_key(compilation, compilation.request.arguments).digest
+        if digest != self.key.digest:
+            return _nothing if digest in self._others else None
         kept: list[float] = []
         if record.plan is not None and self.beside:
             with self._lock:
@@ -80,7 +87,7 @@ class Contract:
         return see
 
     def _count(self, seconds: float, kept: list[float] | None) -> None:
-        """Count a call. `kept`: durations of calls beside others; None where it was alone."""
+        """Count a call. `kept`: durations of calls beside the others; None where it was alone."""
         with self._lock:
             self._calls += 1
             self._longest = max(self._longest, seconds)
@@ -92,3 +99,7 @@ class Contract:
                 self._late_of_hundred = 0
             if kept is not None and len(kept) < MOST_KEPT:
                 kept.append(seconds)
+
+
+def _nothing(start: float, end: float, is_alone: bool) -> None:
+    """See a call of others: that it runs is noticed, since it is observed."""
