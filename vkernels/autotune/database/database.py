@@ -20,7 +20,7 @@ from vkernels.ir.limits import Limits
 from .address import Address, address_of
 from .entry import Entry, Key, compilers
 from .lookup import shape_text
-from .profile_rows import add_profiles, profiles_with
+from .profile_rows import StoredProfiles, add_profiles, profiles_with, remove_profiles, stored_in
 from .ranking import MAX_CONSIDERED, Contents, contents_of, entry_or_reason, is_variant, ordered
 from .storage import (
     Store,
@@ -183,7 +183,15 @@ class Database:
         """Store profiles of calls, all or none; each replaces one of the same identity."""
         self._store.write(lambda connection: add_profiles(connection, given))
 
+    def remove_profiles(self, identities: Sequence[str]) -> int:
+        """Delete profiles of calls by their identities; returns how many there were."""
+        return self._store.write(lambda connection: remove_profiles(connection, identities))
+
     # Read
+
+    def all_profiles(self, kernel: str | None = None, before: float | None = None) -> StoredProfiles:
+        """The profiles of all calls or of one kernel's, and those made before a time (seconds since 1970)."""
+        return self._store.read(lambda connection: stored_in(connection, kernel, before))
 
     def profiles(self, key: CallKey) -> list[CallProfile]:
         """The profiles of calls with a key. Unreadable ones are left out."""

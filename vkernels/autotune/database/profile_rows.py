@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 import msgspec
@@ -84,6 +84,40 @@ def add_profiles(connection: Connection, given: Sequence[CallProfile]) -> None:
         statement = insert(connection, profiles)
         columns = {name: statement.excluded[name] for name in row if name != "identity"}
         connection.execute(statement.on_conflict_do_update(index_elements=["identity"], set_=columns), row)
+
+
+@dataclass(frozen=True)
+class StoredProfiles:
+    """Profiles of a database; `damaged`: identities of those that are not readable."""
+
+    profiles: tuple[CallProfile, ...]
+    damaged: tuple[str, ...] = ()
+
+
+def stored_in(connection: Connection, kernel: str | None, before: float | None) -> StoredProfiles:
+    """All profiles, or those of a kernel, and those made before a time; none in a database of an earlier version."""
+    if not sql.inspect(connection).has_table(profiles.name):
+        return StoredProfiles(())
+    columns = profiles.c
+    statement = sql.select(columns.identity, columns.document).order_by(columns.kernel, columns.id)
+    if kernel is not None:
+        statement = statement.where(columns.kernel == kernel)
+    if before is not None:
+        statement = statement.where(columns.created < before)
+    found: list[CallProfile] = []
+    damaged: list[str] = []
+    for row in connection.execute(statement):
+        try:
+            found.append(profile_from_text(row.document))
+        except FileError:
+            damaged.append(row.identity)
+    return StoredProfiles(tuple(found), tuple(damaged))
+
+
+def remove_profiles(connection: Connection, identities: Sequence[str]) -> int:
+    """Delete profiles by their identities; returns how many there were."""
+    statement = sql.delete(profiles).where(profiles.c.identity == sql.bindparam("one"))
+    return sum(connection.execute(statement, {"one": each}).rowcount for each in identities)
 
 
 def profiles_with(connection: Connection, key: CallKey) -> list[CallProfile]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from .entries import export, import_, list_, merge, prune, show
+from .profiles import profiles
 
 app = typer.Typer(help="Show, prune and exchange the entries of the tuning database.", no_args_is_help=True)
 app.command("list")(list_)
@@ -13,3 +14,4 @@ app.command("export")(export)
 app.command("import")(import_)
 app.command("merge")(merge)
 app.command("prune")(prune)
+app.command("profiles")(profiles)
