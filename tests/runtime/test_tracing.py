@@ -63,6 +63,8 @@ def test_a_first_call_holds_its_parts_and_later_ones_only_run():
         assert call.start < run.start < run.end == call.end
         assert run.thread == call.thread
     assert parts["compile"].end <= first.end
+    assert (first.about["priority"], first.about["gap"]) == ("normal", None)
+    assert second.about["gap"] == second.start - first.end
 
 
 @pytest.mark.compile

@@ -4,6 +4,7 @@ The pools of all priorities share it. Its words are i64, alone on a line where s
 
     0 threads of another priority than normal   1 this process's words on the board of all processes, which is at 2; 0
     without one   3 cores   4 entries in use   5 where its counters are   6 the file of the board of all processes
+    7 the log of pauses; 0 without one
     8, 16, 24 threads at work on calls of low, normal and high priority
     32 + 2 e, of entry e:   0 a thread, 0 if free   1 its priority: 0 low, 1 normal, 2 high
     544 + 8 p, of priority p:   0 calls   1 their nanoseconds   2 calls that helpers were handed   3 pauses of threads
@@ -12,6 +13,11 @@ The pools of all priorities share it. Its words are i64, alone on a line where s
     3 counts its rings, on which paused threads of this priority sleep   4 how many do   5 its policy
     6 where ends of calls are counted, and where it sleeps: word 2, or on the board of all processes
     584 + q: the number of process q of the board of all processes if it is known to be dead
+
+The *log of pauses* is there while somebody traces:
+
+    0 records that were begun   1 records that there is room for
+    8 + 4 r, of record r:   0 a thread   1 its priority   2 when its pause began, in nanoseconds   3 ended; written last
 
 A *bell* is a thread that wakes those that paused, when a call ends. The caller of high priority does not: a thread that
 slept during a call goes first by the system's account, so it would take the core from the very thread that wakes it,
@@ -27,8 +33,10 @@ COUNTERS = 32 + 2 * ENTRIES
 BELLS = COUNTERS + 8 * 3
 DEAD = BELLS + 8 * 2
 BOARD_WORDS = DEAD + 128
-OWN_PROCESS, ALL_PROCESSES, CORES_OF_BOARD, ENTRIES_USED, COUNTERS_AT, FILE = 1, 2, 3, 4, 5, 6
+OWN_PROCESS, ALL_PROCESSES, CORES_OF_BOARD, ENTRIES_USED, COUNTERS_AT, FILE, PAUSE_LOG = range(1, 8)
 """Words of the board."""
+FIRST_RECORD, RECORD_WORDS = 8, 4
+"""Words of the log of pauses."""
 HAS_BELL, BELL_ENDS, ENDS, RINGS, PAUSED, POLICY_OF_BELL, ENDS_AT = range(7)
 """Words of a bell."""
 SCHED_BATCH, SCHED_IDLE = 3, 5
@@ -81,6 +89,36 @@ define internal void @add_up(ptr %board, i64 %level, i64 %counter, i64 %number) 
   %word = add i64 %before, %counter
   %at = getelementptr i64, ptr %base, i64 %word
   %_ = atomicrmw add ptr %at, i64 %number monotonic, align 8
+  ret void
+}}
+
+; Note a pause of this thread, where pauses are logged and there is room.
+define internal void @note_pause(ptr %board, i64 %level, i64 %began, i64 %ended) {{
+entry:
+  %log_at = getelementptr i64, ptr %board, i64 {PAUSE_LOG}
+  %log = load atomic ptr, ptr %log_at acquire, align 8
+  %none = icmp eq ptr %log, null
+  br i1 %none, label %end, label %take
+take:
+  %record = atomicrmw add ptr %log, i64 1 monotonic, align 8
+  %room_at = getelementptr i64, ptr %log, i64 1
+  %room = load i64, ptr %room_at
+  %fits = icmp ult i64 %record, %room
+  br i1 %fits, label %write, label %end
+write:
+  %before = mul i64 %record, {RECORD_WORDS}
+  %word = add i64 %before, {FIRST_RECORD}
+  %at = getelementptr i64, ptr %log, i64 %word
+  %self = call i64 @this_thread()
+  store i64 %self, ptr %at
+  %level_at = getelementptr i64, ptr %at, i64 1
+  store i64 %level, ptr %level_at
+  %began_at = getelementptr i64, ptr %at, i64 2
+  store i64 %began, ptr %began_at
+  %ended_at = getelementptr i64, ptr %at, i64 3
+  store atomic i64 %ended, ptr %ended_at release, align 8
+  br label %end
+end:
   ret void
 }}
 
@@ -187,4 +225,5 @@ define void @vk_stop_bell(ptr %bell) {{
   ret void
 }}
 """
-"""`@this_thread`, `@priority_of`, `@add_up`, `@enter_board`, `@leave_board`, `@vk_bell` and `@vk_stop_bell`."""
+"""`@this_thread`, `@priority_of`, `@add_up`, `@note_pause`, `@enter_board`, `@leave_board`, `@vk_bell` and
+`@vk_stop_bell`."""

@@ -154,6 +154,7 @@ resume:
 count:
   call void @add_up(ptr %board, i64 %level, i64 3, i64 1)
   call void @add_up(ptr %board, i64 %level, i64 4, i64 %waited)
+  call void @note_pause(ptr %board, i64 %level, i64 %arrived, i64 %time)
   br label %pass
 pass:
   %begun = call i64 @now()

@@ -6,7 +6,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -17,16 +17,19 @@ from vkernels.compiler import timeline
 from vkernels.compiler.timeline import LoadedCode, Span
 from vkernels.ir.write_file import write_file
 
+from .coordinator import get_priority
+from .coordinator.pause_log import Pause, logging_pauses
+from .coordinator.priority import has_priorities
 from .events import LaunchEvent, on_launch
 
 MICROSECONDS = 1e6
-CALL, RUN = "call", "run"
+CALL, RUN, PAUSE = "call", "run", "pause"
 
 
 @dataclass(frozen=True)
 class TracedSpan:
-    """A span of time in a thread, in seconds of `time.perf_counter()`. `kind`: call, run, build, plan, compile, or the
-    direction of a transfer.
+    """A span of time in a thread, in seconds of `time.perf_counter()`. `kind`: call, run, build, plan, compile, pause,
+    or the direction of a transfer.
 
     `about`: what a viewer shows beside it.
     """
@@ -50,11 +53,15 @@ class Trace:
         self.spans: list[TracedSpan] = []
         self.threads: dict[int, str] = {}
         self._own, self._numbers = threading.local(), count(1)
+        self._native: dict[int, list[tuple[float, int]]] = {}
 
     def called(self, event: LaunchEvent) -> None:
         """Add a call, and within it the time that its code ran."""
         called, thread = event.called, self._thread()
+        ended: float | None = getattr(self._own, "ended", None)
+        self._own.ended = event.end
         about = {
+            "priority": get_priority(), "gap": None if ended is None else event.start - ended,
             "source": _place(called.file, called.line), "device": event.device, "slice": event.slice,
             "rung": event.rung, "launches": event.launches, "swap_bytes": event.swap_bytes,
             "cached": event.cache_hit, "sizes": dict(called.sizes), "dtypes": dict(called.dtypes),
@@ -74,12 +81,33 @@ class Trace:
     def loaded(self, code: LoadedCode) -> None:
         """Nothing: loading is part of compiling."""
 
+    def paused(self, pauses: Sequence[Pause], left_out: int = 0) -> None:
+        """Add pauses of threads, helpers among them, for calls of higher priority. `left_out`: those without room."""
+        for pause in pauses:
+            about = {"priority": pause.priority, "left_out": left_out} if left_out else {"priority": pause.priority}
+            self.spans.append(TracedSpan(PAUSE, PAUSE, self._track_of(pause), pause.start, pause.end, about))
+
+    def _track_of(self, pause: Pause) -> int:
+        """The number of the thread that paused: the last that had this address by then, or else a helper."""
+        known = self._native.setdefault(pause.thread, [])
+        numbers = [number for since, number in known if since <= pause.end]
+        if numbers:
+            return numbers[-1]
+        number = next(self._numbers)
+        known.insert(0, (0.0, number))
+        self.threads[number] = f"helper of {pause.priority} priority"
+        return number
+
     def _thread(self) -> int:
         """The number of this thread; that of no other, also if that ends and its `ident` is used again."""
         number: int | None = getattr(self._own, "number", None)
         if number is None:
             number = self._own.number = next(self._numbers)
             self.threads[number] = threading.current_thread().name
+            if has_priorities():
+                from .pool import this_thread
+
+                self._native.setdefault(this_thread(), []).append((time.perf_counter(), number))
         return number
 
     def as_json(self) -> dict[str, Any]:
@@ -108,8 +136,12 @@ class Trace:
 def tracing() -> Iterator[Trace]:
     """Trace the kernel calls of all threads while the block runs."""
     trace = Trace()
-    with on_launch(trace.called), timeline.listening(trace):
-        yield trace
+    with logging_pauses() as log:
+        try:
+            with on_launch(trace.called), timeline.listening(trace):
+                yield trace
+        finally:
+            trace.paused(log.pauses(), log.left_out)
 
 
 def _place(file: str, line: int) -> str:

@@ -22,6 +22,7 @@ from ..pool_board_ir import (
     FILE,
     NORMAL,
     OWN_PROCESS,
+    PAUSE_LOG,
 )
 from ..pool_shared_ir import COUNTERS_OF_PROCESS
 
@@ -95,6 +96,10 @@ class Board:
         self._words[COUNTERS_AT] = shared.own_address + 8 * COUNTERS_OF_PROCESS
         self._words[OWN_PROCESS], self._words[ALL_PROCESSES] = shared.own_address, shared.address
         return True
+
+    def log_pauses(self, address: int) -> None:
+        """Let threads note their pauses in a log at this address; nowhere at 0."""
+        self._words[PAUSE_LOG] = address
 
     def put(self, thread: int, priority: int) -> None:
         """Set the priority of a thread, which must be the calling one. Raises `SetupError` where too many have one."""

@@ -28,6 +28,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 _of_thread = threading.local()
 _board: Board | None = None
+_pause_log = 0
 _making = threading.Lock()
 
 
@@ -86,6 +87,16 @@ def has_priorities() -> bool:
     return _native_pool() is not None
 
 
+def log_pauses(address: int) -> int:
+    """Let threads note their pauses in a log at this address, or nowhere at 0; returns where they did before."""
+    global _pause_log
+    with _making:
+        before, _pause_log = _pause_log, address
+        if _board is not None:
+            _board.log_pauses(address)
+    return before
+
+
 def joined_board() -> SharedBoard | None:
     """The board of all processes, if this one is on it."""
     return None if _board is None else _board.shared
@@ -110,6 +121,7 @@ def _the_board() -> Board:
     with _making:
         if _board is None:
             _board = Board(usable_cores())
+            _board.log_pauses(_pause_log)
             on_new_pool(_join)
     return _board
 
@@ -139,8 +151,8 @@ def _join(pool: Pool | PythonPool) -> None:
 
 def _after_fork_in_child() -> None:
     """Of all threads, only the one that forked is there."""
-    global _making
-    _making = threading.Lock()
+    global _making, _pause_log
+    _making, _pause_log = threading.Lock(), 0
     if _board is not None:
         from ..pool import this_thread
 
