@@ -77,7 +77,7 @@ __all__ = [
     "ResourceError", "Scalar", "Scratch", "SetupError", "SlowPlanWarning", "SourceError", "Tensor", "Tile", "Trial",
     "Tuned", "Tuning", "Tunings", "TypeMismatchError", "UnknownNameError", "UnsupportedError", "UntrustedError",
     "abs", "admit", "all", "any", "argmax", "argmin", "atomic_add", "atomic_max", "atomic_min", "bfloat16", "bits",
-    "bool", "bool_", "broadcast", "cast", "ceil", "clamp", "cos", "cumulative_max", "cumulative_min",
+    "bool", "bool_", "broadcast", "cast", "ceil", "clamp", "compute_dtype", "cos", "cumulative_max", "cumulative_min",
     "cumulative_product", "cumulative_sum", "device_assert", "dot", "erf", "exp", "exp2", "expm1", "float8_e4m3fn",
     "float8_e5m2", "float16", "float32", "float64", "floor", "fma", "full", "full_like", "function", "gelu",
     "get_deterministic", "get_priority", "get_threads", "int8", "int16", "int32", "int64", "isinf", "isnan", "kernel",

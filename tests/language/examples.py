@@ -57,6 +57,7 @@ EXAMPLES = {
     "cast": Example("vk.cast(x[i], vk.int32)", dtype="int32"),
     "ceil": Example("vk.ceil(x[i])"),
     "clamp": Example("vk.clamp(x[i], -1, 1)"),
+    "compute_dtype": Example("vk.zeros((i,), vk.compute_dtype(x, n))"),
     "cos": Example("vk.cos(x[i])"),
     "erf": Example("vk.erf(x[i])"),
     "exp": Example("vk.exp(x[i])"),

@@ -24,7 +24,7 @@ ARGUMENTS = {
     "dot": "v, v, axis=j",
 }  # fmt: skip
 OTHER = {"cast", "full", "zeros", "scratch", "random", "random_bits", "load", "store", "atomic_add", "atomic_max"}
-OTHER |= {"atomic_min", "device_assert", "phase", "print", "range", "size", "tile", "whole"}
+OTHER |= {"atomic_min", "compute_dtype", "device_assert", "phase", "print", "range", "size", "tile", "whole"}
 """What has no dtype of a tile's, or the one that it is told."""
 
 

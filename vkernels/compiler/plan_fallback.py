@@ -7,7 +7,7 @@ those that are modelled to take clearly less of the resource that was short. Aft
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -33,6 +33,8 @@ MAX_TRIES = 3
 
 CLEARLY_LESS = 0.75
 """The next plan may take this part of the resource that was short, by the same model: nearer plans would fail alike."""
+
+_NO_CODE = "has no code: "
 
 BOTTOM = "bottom"
 
@@ -65,16 +67,23 @@ class PlanFallback(Generic[Code]):
     `chosen`: the present plan; `tried`: those before; `slow`: how a plan is slow, with the plan, once it was judged.
     `attempt`: makes a plan's code, and raises `OutOfResources` where
     a resource is short. The first code that only spills is kept, since the bottom rung is slower. `first`: a plan to
-    try before any is chosen: a tuned or cached one.
+    try before any is chosen: a tuned or cached one. `unkept`: the author's pins that no plan can keep, asked for where
+    none gives code.
     """
 
     def __init__(
-        self, kernel: str, ranked: RankedPlans, attempt: Callable[[Plan], Code], first: CachedPlan | None = None
+        self,
+        kernel: str,
+        ranked: RankedPlans,
+        attempt: Callable[[Plan], Code],
+        first: CachedPlan | None = None,
+        unkept: Callable[[], Sequence[str]] = tuple,
     ):
         self.kernel = kernel
         self.tried: list[tuple[Chosen, Shortage]] = []
         self.slow: tuple[Plan, SlowPlan | None] | None = None
         self._attempt = attempt
+        self._unkept = unkept
         self._spilling: tuple[Chosen, Code] | None = None
         self._plans = ranked(self._is_useful)
         self.chosen: Chosen | CachedPlan = next(self._plans) if first is None else first
@@ -126,9 +135,10 @@ class PlanFallback(Generic[Code]):
         self.tried.append((self.chosen, shortage))
         following = next_plan(self._plans, self.chosen, shortage, len(self.tried))
         if following is None:
-            message, place = self._no_plan_left(), next((s.place for _, s in self.tried if s.place is not None), None)
+            cause = next((tried for _, tried in self.tried if tried.place is not None), shortage)
+            error = self._unkept_pins(cause) or PlanError(self._no_plan_left(), cause.place, help=cause.help)
             self.tried.pop()
-            raise PlanError(message, place)
+            raise error
         _log.info("%s: a plan on the rung %s %s; the next is on %s",
                   self.kernel, self.chosen.rung, shortage.reason, following.rung)  # fmt: skip
         self.chosen = following
@@ -138,6 +148,14 @@ class PlanFallback(Generic[Code]):
         if len(self.tried) >= MAX_TRIES:
             return False
         return all(_is_less(use, failed, shortage.lack) for failed, shortage in self.tried)
+
+    def _unkept_pins(self, cause: Shortage) -> PlanError | None:
+        """The error for pins that no plan can keep; None where pins are not at fault."""
+        if not (pins := self._unkept()):
+            return None
+        message = f"{self.kernel}: no plan can keep {' and '.join(pins)}: {cause.reason.removeprefix(_NO_CODE)}"
+        other = "Leave them out: the plan then chooses." if len(pins) > 1 else "Leave it out: the plan then chooses."
+        return PlanError(message, cause.place, help=" ".join(filter(None, (cause.help, other))))
 
     def _no_plan_left(self) -> str:
         tried = "\n".join(f"  {chosen.rung}: {shortage.reason}" for chosen, shortage in self.tried)
@@ -190,9 +208,9 @@ def shortages(lasting: bool = False) -> Iterator[None]:
 
 
 def _no_code(error: Exception) -> OutOfResources:
-    message, place = (error.message, error.place) if isinstance(error, PlanError) else (str(error), None)
-    reason = f"has no code: {message or type(error).__name__}"
-    return OutOfResources(Shortage(Resource.CODE, 0, 0, reason, place))
+    if isinstance(error, PlanError):
+        return OutOfResources(Shortage(Resource.CODE, 0, 0, _NO_CODE + error.message, error.place, error.help))
+    return OutOfResources(Shortage(Resource.CODE, 0, 0, _NO_CODE + (str(error) or type(error).__name__)))
 
 
 _MODELLED: Mapping[Resource, Callable[[NeedsUse], float]] = {

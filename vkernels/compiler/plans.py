@@ -106,7 +106,13 @@ class Plans:
             first: CachedPlan | None = CachedPlan(self.tuned, stated_rung(self.tuned))
         else:
             first = self.judged or self.cached(self.cache_key)
-        return PlanFallback(self.kernel.name, self.ranked, attempt, first)
+        return PlanFallback(self.kernel.name, self.ranked, attempt, first, self.unkept_pins)
+
+    def unkept_pins(self) -> Sequence[str]:
+        """The author's pins that no plan can keep, as written."""
+        from vkernels.ir.planning.unkept_pins import unkept_pins
+
+        return () if self.kernel.pin is None else unkept_pins(self.space)
 
     def known_fallback(self, attempt: Callable[[Plan], Code]) -> PlanFallback[Code] | None:
         """The same, if this process knows the first of them already."""

@@ -160,9 +160,11 @@ def at_place(place: SourceRange | None, message: str, help: str = "", kind: str 
 class PlanError(Error):
     """A plan cannot be applied to this kernel; names the line of the kernel that is the cause, if any."""
 
-    def __init__(self, message: str, place: SourceRange | None = None):
-        self.message, self.place = message, place
-        super().__init__(at_place(place, message))
+    # `about`: the axis, value, scratchpad or tensor that it is about, whose line is the cause where no place is given.
+
+    def __init__(self, message: str, place: SourceRange | None = None, about: str | None = None, help: str = ""):
+        self.message, self.place, self.about, self.help = message, place, about, help
+        super().__init__(at_place(place, message, help))
 
 
 class SourceError(Error):

@@ -81,6 +81,11 @@ DEFAULT: dict[str, DType] = {"bool": bool_, "int": int64, "float": float32}
 RANK = {"bool": 0, "int": 1, "float": 2}
 
 
+def computed(dtype: DType) -> DType:
+    """The dtype of arithmetic on a dtype: f32 for f16, bf16 and f8, else itself."""
+    return float32 if dtype.is_float and dtype.bits < 32 else dtype
+
+
 class PromotionError(TypeError):
     """Two dtypes have no common dtype: f8 with anything but itself, uint64 with signed integers."""
 

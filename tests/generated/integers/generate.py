@@ -62,6 +62,8 @@ class Case:
     lines: list[str] = field(default_factory=list)
     arguments: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
     expected: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
+    along: dict[str, str] = field(default_factory=dict)
+    """The sizes of tensors of one dimension, where their length does not say."""
 
     def choice(self, of: Any) -> Any:
         return of[int(self.random.integers(len(of)))]
@@ -185,11 +187,28 @@ class Case:
         self.lines.append(f"vk.atomic_{name}({out}[{index.name} % {PLACES}], {value.name})")
         self.expected[out] = wrap(now, dtype).astype(dtype)
 
+    def total(self) -> None:
+        """Update places that lack one of the value's axes, or both: all positions along it combine."""
+        dtype = self.choice([d for d in DTYPES if bits_of(d) >= 32])
+        value, place = self.converted(self.value(), dtype), self.choice(["i", "3", "j"])
+        name, combine = self.choice([("add", np.add), ("max", np.maximum), ("min", np.minimum)])
+        length = {"i": self.shape[0], "j": self.shape[1], "3": PLACES}[place]
+        now = at_the_edges(dtype, (length,), self.random)
+        out = f"out{len(self.expected)}"
+        self.arguments[out] = now.astype(dtype)
+        if place == "3":
+            now[3] = combine(now[3], combine.reduce(value.numbers.ravel()))
+        else:
+            now = combine(now, combine.reduce(value.numbers, axis=1 if place == "i" else 0))
+        self.lines.append(f"vk.atomic_{name}({out}[{place}], {value.name})")
+        self.expected[out] = wrap(now, dtype).astype(dtype)
+        self.along[out] = {"i": "M", "j": "N", "3": str(PLACES)}[place]
+
     @property
     def text(self) -> str:
         """The kernel as an author writes it."""
         parameters = [
-            f'{name}: jt.{_annotation(array.dtype.name)}[vk.Tensor, "{_sizes(array)}"]'
+            f'{name}: jt.{_annotation(array.dtype.name)}[vk.Tensor, "{self.along.get(name) or _sizes(array)}"]'
             for name, array in self.arguments.items()
         ]
         body = ['i = vk.tile("M")', 'j = vk.whole("N")', *self.lines]
@@ -209,7 +228,7 @@ def _sizes(array: np.ndarray[Any, Any]) -> str:
 
 STEPS = (
     *[Case.operate] * 6, *[Case.convert] * 2, Case.invert, *[Case.choose] * 2, Case.by_float, Case.quotient,
-    Case.combine, Case.find, Case.scan, Case.gather, Case.update,
+    Case.combine, Case.find, Case.scan, Case.gather, Case.update, Case.total,
 )  # fmt: skip
 
 

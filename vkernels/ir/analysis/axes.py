@@ -13,6 +13,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from ..dialect import KernelOp, SizeOp, TileOp, WholeOp, arith
 from ..errors import PlanError
 from ..facts import Facts
+from ..locations import place_of
 from ..plan import Plan
 from .accesses import constant_of
 
@@ -88,18 +89,23 @@ def resolve_axes(kernel: KernelOp, plan: Plan, facts: Facts) -> dict[str, Mapped
             name, is_tile = op.axis.data, isinstance(op, TileOp)
             size = (plan.tiles if is_tile else plan.chunks).get(name)
             if size is None or size < 1:
-                raise PlanError(f"the plan gives {'tile' if is_tile else 'whole'} axis {name} {size or 'no'} elements")
+                kind = "tile" if is_tile else "whole"
+                raise PlanError(f"the plan gives {kind} axis {name} {size or 'no'} elements", place_of(op))
             programs = plan.splits.get(name, 1)
             if programs < 1 or (is_tile and name in plan.splits):
                 raise PlanError(
-                    f"the plan splits axis {name} over {programs} programs; only whole axes are split, over 1 or more"
+                    f"the plan splits axis {name} over {programs} programs; only whole axes are split, over 1 or more",
+                    place_of(op),
                 )
             known, exact = known_value(op.extent, facts), is_multiple(op.extent, size, facts)
             most = most_value(op.extent, facts)
             axes[name] = MappedAxis(name, is_tile, op.extent, known, size, exact, programs, most)
     _check_names(kernel, plan, axes)
     if sum(axis.programs > 1 for axis in axes.values()) > 1:
-        raise PlanError(f"the plan splits {', '.join(plan.splits)} over programs: only one axis can be split")
+        raise PlanError(
+            f"the plan splits {', '.join(plan.splits)} over programs: only one axis can be split",
+            about=next(iter(plan.splits)),
+        )
     return axes
 
 
@@ -110,10 +116,10 @@ def _check_names(kernel: KernelOp, plan: Plan, axes: dict[str, MappedAxis]) -> N
             raise PlanError(f"the plan names axis {name}; {kernel.sym_name.data} has {', '.join(axes) or 'none'}")
     for name in (*plan.tiles, *plan.order):
         if not axes[name].is_tile:
-            raise PlanError(f"the plan gives whole axis {name} a place among the tile axes")
+            raise PlanError(f"the plan gives whole axis {name} a place among the tile axes", about=name)
     for name in plan.chunks:
         if axes[name].is_tile:
-            raise PlanError(f"the plan gives tile axis {name} a chunk")
+            raise PlanError(f"the plan gives tile axis {name} a chunk", about=name)
 
 
 Number = TypeVar("Number")

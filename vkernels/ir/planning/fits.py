@@ -108,5 +108,5 @@ def why_inapplicable(space: PlanSearchSpace, plan: Plan) -> str | None:
     try:
         check_plan(plan_kernel(space.kernel, plan, Facts(dict(space.sizes), distinct=True), space.structure))
     except PlanError as error:
-        return str(error)
+        return error.message
     return None

@@ -29,7 +29,7 @@ class Shortage:
     """Why a plan's code cannot run, or should not.
 
     `needed` and `allowed` are in the resource's own units, 0 where unknown. `place`: the author's line that is
-    the cause, where one is.
+    the cause, where one is; `help`: what the author can do.
     """
 
     lack: Resource
@@ -37,6 +37,7 @@ class Shortage:
     allowed: float
     reason: str
     place: SourceRange | None = None
+    help: str = ""
 
 
 class OutOfResources(PlanError):
@@ -44,7 +45,7 @@ class OutOfResources(PlanError):
 
     def __init__(self, shortage: Shortage, what: str = ""):
         self.shortage = shortage
-        super().__init__(f"{what} {shortage.reason}" if what else shortage.reason, shortage.place)
+        super().__init__(f"{what} {shortage.reason}" if what else shortage.reason, shortage.place, help=shortage.help)
 
 
 class RefusedCodeError(OutOfResources):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +56,9 @@ class Accesses(Arithmetic):
         """Store a value at a subscript, converted to the memory's dtype and repeated along axes that it lacks."""
         memory = reference.memory
         access = self.access(reference)
+        if atomic is not None and (extra := [axis for axis in _axes_of(value) if axis not in access.axes]):
+            reference, value = self._combined(reference, atomic, value, extra)
+            access = self.access(reference)
         tile = self._stored(memory, access, value)
         ssa = tile.ssa
         if is_rounded(memory.dtype):
@@ -64,6 +68,29 @@ class Accesses(Arithmetic):
         op = ScatterOp if access.gathers else StoreOp
         kind = None if atomic is None else combination(atomic, memory.dtype)
         self.insert(op(ssa, memory.ssa, access.indices, mask=test, guarded=access.guarded, atomic=kind))
+
+    def _combined(
+        self, reference: SubscriptReference, kind: str, value: Any, extra: Sequence[Axis]
+    ) -> tuple[SubscriptReference, Any]:
+        """A place and a value for an atomic whose place lacks the value's `extra` axes.
+
+        The value is reduced along whole axes. A tile axis joins the place: the first index gets a tile of zeros along
+        it, so that all of its positions combine in one element.
+        """
+        tile = self.tile(value)
+        _check_storable(reference.memory, tile.dtype, value)
+        if along := tuple(axis for axis in extra if axis.kind == "whole"):
+            tile = self.reduced("sum" if kind == "add" else kind, tile, along)
+        split = tuple(axis for axis in extra if axis.kind == "tile")
+        if not split or not reference.index:
+            return reference, tile
+        nothing = self.broadcast(self.convert(0, int64), split)
+        first = self.binary("+", reference.index[0], nothing)
+        return SubscriptReference(reference.memory, (first, *reference.index[1:])), tile
+
+    def reduced(self, kind: str, tile: Tile, axes: tuple[Axis, ...]) -> Tile:
+        """A tile combined along whole axes, in its own dtype; `WholeAxes` implements it."""
+        raise NotImplementedError
 
     def _mask(self, mask: Any, access: Subscript) -> SSAValue | None:
         tile = self.tile(mask)
@@ -80,15 +107,8 @@ class Accesses(Arithmetic):
         _check_storable(memory, dtype, value)
         tile = self.convert(operand, memory.dtype) if is_number(operand) else operand
         assert isinstance(tile, Tile)
-        extra = [axis.name for axis in tile.axes if axis not in access.axes]
-        if extra:
-            raise Mistake(
-                AxisError,
-                f"the value has the {'axis' if len(extra) == 1 else 'axes'} {listed(extra)}, "
-                f"the place in `{memory.name}` {'only ' + listed(access.axes) if access.axes else 'has none'}",
-                f"Reduce it first, as in `vk.sum(…, axis={extra[0]})`, or index `{memory.name}` with {listed(extra)}.",
-                value,
-            )
+        if any(axis not in access.axes for axis in tile.axes):
+            raise _extra_axes(memory, access, tile, value)
         if is_rounded(memory.dtype) and tile.dtype.is_float:
             return self.broadcast(tile, access.axes)  # truncf does the rest, from f32 or f64
         return self.broadcast(self.convert(tile, memory.dtype), access.axes)
@@ -165,6 +185,15 @@ def combination(kind: str, dtype: DType) -> str:
     return f"{kind}ui" if dtype.is_uint and kind in ("max", "min") else kind
 
 
+def _axes_of(value: Any) -> tuple[Axis, ...]:
+    """The axes that a value of a kernel has as a tile."""
+    if isinstance(value, Axis):
+        return (value,)
+    if isinstance(value, Affine):
+        return (*(axis for axis, _ in value.terms), *_axes_of(value.offset))
+    return value.axes if isinstance(value, Tile) else ()
+
+
 def _stays_within(index: Any, expression: Affine, extent: Extent) -> bool:
     """Whether every index is in range, or the caller is responsible for it (index tiles)."""
     if not expression.terms:
@@ -212,6 +241,28 @@ def _check_storable(memory: AddressableValue, dtype: DType, value: Any) -> None:
         TypeMismatchError,
         f"`{memory.name}` holds {memory.dtype.name}, found {describe(value)}",
         "Compare it with something: `… != 0`." if memory.dtype.is_bool else f"Convert it: `.to({memory.dtype!r})`.",
+        value,
+    )
+
+
+def _extra_axes(memory: AddressableValue, access: Subscript, tile: Tile, value: Any) -> Mistake:
+    """The mistake of a value with axes that its place lacks, with what helps for the first of them."""
+    extra = [axis for axis in tile.axes if axis not in access.axes]
+    first, name = extra[0].name, memory.name
+    if extra[0].kind == "whole":
+        help = f"Reduce it first, as in `vk.sum(…, axis={first})`, or index `{name}` with {listed(extra)}."
+    elif not memory.extents:
+        help = f'Declare `{name}` with one element, `"1"`: `vk.atomic_add({name}[0], …)` adds up all of it.'
+    else:
+        help = (
+            f"The positions of `{first}` are split over programs. To add them up, `vk.atomic_add({name}[…], …)`, "
+            f"or let one program reduce them: `{first} = vk.whole(…)`; or index `{name}` with {listed(extra)}."
+        )
+    return Mistake(
+        AxisError,
+        f"the value has the {'axis' if len(extra) == 1 else 'axes'} {listed(extra)}, "
+        f"the place in `{memory.name}` {'only ' + listed(access.axes) if access.axes else 'has none'}",
+        help,
         value,
     )
 

@@ -12,6 +12,7 @@ from typing import Any
 from vkernels.ir.errors import SourceError, TypeMismatchError, UnknownNameError, UnsupportedError
 
 from ..declaration import DeclaredKernel, Function
+from ..dtypes import promote
 from ..operation import implementation_of, operation_names, references_of
 from ..values import AddressableValue, Operand
 from .describe import describe
@@ -19,8 +20,8 @@ from .emitter import listed
 from .frame import CallFrame, did_you_mean
 from .subscripts import reference
 
-_PYTHON = {abs, bool, divmod, float, int, len, max, min, range, round, str, sum, tuple, isinstance}
-"""Python's own functions that kernels may call with arguments known while building."""
+_PYTHON = {abs, bool, divmod, float, int, len, max, min, promote, range, round, str, sum, tuple, isinstance}
+"""Python's own functions, and `vk.promote`, that kernels may call with arguments known while building."""
 
 _MAX_HELPER_DEPTH = 64
 """Nested calls of helper functions; a deeper chain counts as recursion."""

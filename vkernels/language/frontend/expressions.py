@@ -138,15 +138,52 @@ _ATTRIBUTES: dict[type, tuple[str, ...]] = {
 }
 
 
-_FROM_TRITON: dict[str, str] = {
+_FROM_ELSEWHERE: dict[str, str] = {
     "program_id": 'Programs have no numbers: `i = vk.tile("M")` spreads the positions of M over them.',
     "num_programs": 'How many programs there are is the plan\'s business; `vk.size("M")` is a size.',
     "arange": 'An axis stands for its positions: `j = vk.whole("N")`, or `vk.tile("N")`.',
     "cdiv": "Axes need no sizes that fit: elements outside of a tensor are left out.",
     "constexpr": "A parameter that is known when building is annotated `vk.Constant`.",
     "static_range": "A `for` over Python's own `range` is unrolled.",
+    "matmul": "Products are summed along the whole axis that two tiles share: `vk.dot(a, b)`.",
+    "einsum": "Products are summed along the whole axis that two tiles share: `vk.dot(a, b)`.",
+    "cumsum": "It is `vk.cumulative_sum(x, axis=j)`.",
+    "cumprod": "It is `vk.cumulative_product(x, axis=j)`.",
+    "cummax": "It is `vk.cumulative_max(x, axis=j)`.",
+    "cummin": "It is `vk.cumulative_min(x, axis=j)`.",
+    "prod": "It is `vk.product(x, axis=j)`.",
+    "amax": "It is `vk.max(x, axis=j)`.",
+    "amin": "It is `vk.min(x, axis=j)`.",
+    "softmax": "It is `e = vk.exp(x - vk.max(x, axis=j))`, then `e / vk.sum(e, axis=j)`.",
+    "concatenate": "Store both into one tensor or scratchpad, the second at an index that begins after the first.",
+    "cat": "Store both into one tensor or scratchpad, the second at an index that begins after the first.",
+    "stack": "Store each at its own index of a tensor or scratchpad.",
+    "squeeze": "Axes are matched by name: there is nothing to remove. An index of 0 leaves an axis out.",
+    "unsqueeze": "Axes are matched by name: tiles broadcast without it.",
+    "expand_dims": "Axes are matched by name: tiles broadcast without it.",
+    "take": "Index with a tile of integers: `x[index[i], j]`.",
+    "gather": "Index with a tile of integers: `x[index[i], j]`.",
+    "scatter": "Index with a tile of integers: `out[index[i]] = x[i]`.",
+    "ones": "It is `vk.full((i, j), 1.0)`.",
+    "empty": "Scratchpad is not filled: `vk.scratch((i, j), vk.float32)`.",
+    "make_block_ptr": "Tensors know their shapes: index them with axes, `x[i, j]`.",
+    "sync": "`vk.phase()`: all before is complete before anything after begins.",
+    "syncthreads": "`vk.phase()`: all before is complete before anything after begins.",
+    "debug_barrier": "`vk.phase()`: all before is complete before anything after begins.",
+    "shared_memory": "Scratchpad is `vk.scratch((i, j), vk.float32)`.",
+    "logical_and": "Combine masks with `&`.",
+    "logical_or": "Combine masks with `|`.",
+    "logical_not": "Invert a mask with `~`.",
+    "astype": "Convert: `x.to(vk.float32)`.",
 }
-"""Help for names that Triton has."""
+"""Help for names that Triton, NumPy, torch and JAX have."""
+
+_LIST_METHODS = {"append", "extend", "insert", "pop", "remove", "clear", "sort", "reverse"}
+_GROWING = (
+    "A list in a kernel is a tuple, which does not grow. Add up in a value: `total = vk.zeros((i,), …)`, then "
+    "`total += …` in the loop; keep a value of each step in scratchpad, `kept = vk.scratch((k, i), …)` and "
+    "`kept[step, i] = …`; or join values known when building: `all = all + (x,)`."
+)
 
 
 def attribute(frame: CallFrame, node: ast.Attribute) -> Any:
@@ -159,7 +196,7 @@ def attribute(frame: CallFrame, node: ast.Attribute) -> Any:
                 node,
                 UnknownNameError,
                 f"{describe(base)} has no attribute `{name}`",
-                did_you_mean(name, known) or (f"It has {', '.join(f'`{k}`' for k in known)}." if known else ""),
+                _FROM_ELSEWHERE.get(name) or did_you_mean(name, known) or _has(known),
             )
         with frame.at(node):
             return getattr(base, name)
@@ -169,7 +206,7 @@ def attribute(frame: CallFrame, node: ast.Attribute) -> Any:
                 node,
                 UnknownNameError,
                 f"`{base.__name__}` has no `{name}`",
-                _FROM_TRITON.get(name) or did_you_mean(name, dir(base), f"{ast.unparse(node.value)}."),
+                _FROM_ELSEWHERE.get(name) or did_you_mean(name, dir(base), f"{ast.unparse(node.value)}."),
             )
         return getattr(base, name)
     if is_number(base) or not hasattr(base, name):
@@ -177,6 +214,17 @@ def attribute(frame: CallFrame, node: ast.Attribute) -> Any:
             node,
             UnknownNameError,
             f"{describe(base)} has no attribute `{name}`",
-            "Convert with `vk.cast(value, dtype)`." if name == "to" else "",
+            _of_value(base, name),
         )
     return getattr(base, name)
+
+
+def _of_value(base: Any, name: str) -> str:
+    """Help for an attribute that a value known while building does not have."""
+    if isinstance(base, tuple) and name in _LIST_METHODS:
+        return _GROWING
+    return "Convert with `vk.cast(value, dtype)`." if name == "to" else ""
+
+
+def _has(attributes: tuple[str, ...]) -> str:
+    return f"It has {', '.join(f'`{one}`' for one in attributes)}." if attributes else ""

@@ -7,6 +7,7 @@ from typing import Any
 
 from vkernels.ir.errors import SourceError, TypeMismatchError, UnsupportedError
 
+from ..operation import operation_names
 from ..values import AddressableValue, Operand, Tile
 from .calls import call
 from .describe import describe
@@ -29,8 +30,25 @@ def assign(frame: CallFrame, node: ast.Assign) -> None:
 
 def _value(frame: CallFrame, node: ast.expr, target: ast.expr) -> Any:
     if isinstance(node, ast.Call):
-        return call(frame, node, target.id if isinstance(target, ast.Name) else None)
+        value = call(frame, node, target.id if isinstance(target, ast.Name) else None)
+        if value is None:
+            _refuse_nothing(frame, node)
+        return value
     return frame.evaluate(node)
+
+
+def _refuse_nothing(frame: CallFrame, node: ast.Call) -> None:
+    """Raise for the result of a call of an operation that gives none."""
+    name = ast.unparse(node.func)
+    if name.rsplit(".")[-1] not in operation_names() or name.rsplit(".")[-1] == name:
+        return
+    help = ""
+    if "atomic" in name:
+        help = (
+            "Atomics update memory only; the order of updates is unspecified. For each element's place among those "
+            "that share a key, count those before it: `vk.cumulative_sum(…)`."
+        )
+    raise frame.error(node, TypeMismatchError, f"`{name}` gives no value", help)
 
 
 def _set(frame: CallFrame, target: ast.expr, value: Any, source: ast.expr) -> None:

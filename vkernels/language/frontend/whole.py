@@ -66,6 +66,10 @@ class WholeAxes(ScaledOperands):
         op = REDUCTION_OF[combination(kind, tile.dtype)]
         return Tile(self.result(op(tile.ssa, along.name)), tile.dtype, axes)
 
+    def reduced(self, kind: str, tile: Tile, axes: tuple[Axis, ...]) -> Tile:
+        """A tile combined along whole axes, in its own dtype."""
+        return self.convert(self.reduce(kind, tile, axes), tile.dtype)
+
     def scan(self, kind: str, value: Any, axis: Any) -> Tile:
         """Combine every element with all before it along an axis."""
         tile = self.tile(value)

@@ -33,6 +33,7 @@ from .elementwise import (
     trunc,
     where,
 )
+from .kinds import compute_dtype
 from .memory import atomic_add, atomic_max, atomic_min, load, scratch, store
 from .randomness import random, random_bits
 from .reductions import (
@@ -56,7 +57,7 @@ from .structure import device_assert, phase, print, range, size, tile, whole
 
 __all__ = [
     "abs", "all", "any", "argmax", "argmin", "atomic_add", "atomic_max", "atomic_min", "bits", "broadcast", "cast",
-    "ceil", "clamp", "cos", "cumulative_max", "cumulative_min", "cumulative_product", "cumulative_sum",
+    "ceil", "clamp", "compute_dtype", "cos", "cumulative_max", "cumulative_min", "cumulative_product", "cumulative_sum",
     "device_assert", "dot", "erf", "exp", "exp2", "expm1", "floor", "fma", "full", "full_like", "gelu", "isinf",
     "isnan", "load", "log", "log1p", "log2", "max", "maximum", "mean", "min", "minimum", "phase", "pow", "print",
     "product", "random", "random_bits", "range", "relu", "reshape", "round", "rsqrt", "scratch", "sigmoid", "silu",

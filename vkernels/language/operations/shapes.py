@@ -10,6 +10,7 @@ from ..dtypes import DType, float32
 from ..operation import Mistake, operation
 from ..values import Axis, Tile
 from .current_builder import current_builder
+from .kinds import dtype_of
 
 
 def _axes(axes: Any) -> tuple[Axis, ...]:
@@ -32,9 +33,16 @@ def full(axes: Any, value: Any, dtype: DType | None = None) -> Tile:
 
 
 @operation
-def zeros(axes: Any, dtype: DType = float32) -> Tile:
-    """A tile of zeros: `vk.zeros((i, j), vk.float32)`."""
-    return full(axes, 0, dtype)
+def zeros(axes: Any, dtype: DType | None = None, like: Any = None) -> Tile:
+    """A tile of zeros: `vk.zeros((i, j), vk.float32)`.
+
+    Its dtype is `dtype`, or else that of the tensor, tile or scratchpad `like`, or else float32.
+    """
+    if like is None:
+        return full(axes, 0, float32 if dtype is None else dtype)
+    if dtype is not None:
+        raise Mistake(TypeMismatchError, "a dtype and `like` are both given", "Leave one out.", like)
+    return full(axes, 0, dtype_of(like))
 
 
 @operation

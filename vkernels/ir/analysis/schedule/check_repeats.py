@@ -132,7 +132,11 @@ def _first_misplaced_scan(schedule: NestSchedule, nest: Nest, paths: list[_Path]
             needed = [axis for axis in path.loops if axis in analysis.chunks(path.item)]
             if needed[-1] != path.item.axis.data:
                 if path.item.result in schedule.homes:
-                    raise PlanError(f"{label_of(path.item.result)} cannot be scanned in chunks; hold axis {needed[-1]}")
+                    raise PlanError(
+                        f"{label_of(path.item.result)} cannot be scanned in chunks of {needed[-1]}",
+                        place_of(path.item),
+                        help=f"Hold all of `{needed[-1]}` in one chunk.",
+                    )
                 return path.item.result
     return None
 

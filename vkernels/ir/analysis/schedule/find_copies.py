@@ -28,7 +28,8 @@ def find_copies(analysis: KernelAnalysis, plan: Plan) -> dict[SSAValue, Operatio
         for loop in loops:
             if not isinstance(loop, RangeOp) or len(loops) > 1:
                 raise PlanError(
-                    f"{label} is written in more than one loop, or not in a loop: it cannot have two copies"
+                    f"{label} is written in more than one loop, or not in a loop: it cannot have two copies",
+                    about=label,
                 )
             _check(analysis, loop, base, label)
             found[base] = loop
@@ -40,9 +41,11 @@ def _check(analysis: KernelAnalysis, loop: RangeOp, base: SSAValue, label: str) 
     writes = [access for access in accesses if access.writes]
     last_read = max((analysis.position[a.op] for a in accesses if not a.writes), default=-1)
     if any(analysis.position[write.op] < last_read for write in writes):
-        raise PlanError(f"{label} is read after it is written in the same iteration: it cannot have two copies")
+        raise PlanError(
+            f"{label} is read after it is written in the same iteration: it cannot have two copies", about=label
+        )
     if len(writes) != 1 or not _covers(writes[0], loop):
-        raise PlanError(f"{label} is not written as a whole, once an iteration: it cannot have two copies")
+        raise PlanError(f"{label} is not written as a whole, once an iteration: it cannot have two copies", about=label)
 
 
 def _covers(write: MemoryAccess, loop: RangeOp) -> bool:

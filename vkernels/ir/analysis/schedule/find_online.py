@@ -63,16 +63,18 @@ def find_online(analysis: KernelAnalysis, plan: Plan, facts: Facts, homes: Conta
     for name in plan.online:
         axis = analysis.axes.get(name)
         if axis is None or axis.is_tile:
-            raise PlanError(f"the plan goes online along {name}, which is no whole axis of the kernel")
+            raise PlanError(f"the plan goes online along {name}, which is no whole axis of the kernel", about=name)
         if axis.programs > 1:
-            raise PlanError(f"axis {name} is split over programs: a maximum and a sum along it cannot go online")
+            raise PlanError(
+                f"axis {name} is split over programs: a maximum and a sum along it cannot go online", about=name
+            )
         if not axis.is_chunked:
             continue
         refused: list[str] = []
         groups = groups_along(analysis, name, facts, refused, homes)
         if not groups:
             why = "no sum of exp(x - m) along it follows m, the maximum of x"
-            raise PlanError(f"the plan goes online along {name}: {'; '.join(refused) or why}")
+            raise PlanError(f"the plan goes online along {name}: {'; '.join(refused) or why}", about=name)
         found += groups
     return found
 
@@ -83,7 +85,7 @@ def check_launches(groups: Sequence[Online], launch_of: Callable[[Operation], in
         for total in group.totals:
             if launch_of(group.maximum) != launch_of(total):
                 name, first = (each.results[0].name_hint or "value" for each in (total, group.maximum))
-                raise PlanError(f"{name} goes online with {first}: no launch begins between them")
+                raise PlanError(f"{name} goes online with {first}: no launch begins between them", about=name)
 
 
 def check_homes(analysis: KernelAnalysis, groups: list[Online], home_of: Callable[[SSAValue], SSAValue | None]) -> None:

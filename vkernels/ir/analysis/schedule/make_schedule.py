@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from xdsl.dialects import scf
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
@@ -49,13 +51,27 @@ def _home_as_planned(schedule: NestSchedule, plan: Plan) -> None:
             if home is None or not analysis.chunks_of_value(result):
                 continue
             if home is Home.REGISTERS:
-                raise PlanError(f"{label_of(result)} is processed in chunks: registers cannot hold it between phases")
+                label = label_of(result)
+                raise PlanError(
+                    f"{label} is processed in chunks: registers cannot hold it between phases",
+                    about=label,
+                    help=_other_homes(label, analysis.chunks_of_value(result)),
+                )
             if home is not Home.RECOMPUTE:
                 schedule.homes[analysis.source(result)] = home
     carried = [result for op in analysis.structures if not isinstance(op, PhaseOp) for result in op.results]
     labels -= {label_of(value) for value in (*carried, *schedule.homes)}  # those without chunks are in registers
     if labels:
-        raise PlanError(f"the plan gives homes to {', '.join(sorted(labels))}, which cross no phase")
+        first = min(labels)
+        raise PlanError(f"the plan gives homes to {', '.join(sorted(labels))}, which cross no phase", about=first)
+
+
+def _other_homes(label: str, axes: Iterable[str]) -> str:
+    chunks = ", ".join(f'"{axis}": …' for axis in sorted(axes))
+    return (
+        f'Its home can be shared, memory or recompute: `homes={{"{label}": "shared"}}`; registers need all of the axis '
+        f"in one chunk: `chunks={{{chunks}}}` as long as the axis."
+    )
 
 
 def _scratchpads(analysis: KernelAnalysis, plan: Plan) -> set[str]:
@@ -63,7 +79,8 @@ def _scratchpads(analysis: KernelAnalysis, plan: Plan) -> set[str]:
     labels = {op.label.data for op in analysis.kernel.body.block.ops if isinstance(op, ScratchOp)}
     for label in sorted(labels & set(plan.homes)):
         if plan.homes[label] not in (Home.SHARED, Home.MEMORY):
-            raise PlanError(f"{label} is a scratchpad: its home is shared or memory, not {plan.homes[label]}")
+            home = plan.homes[label]
+            raise PlanError(f"{label} is a scratchpad: its home is shared or memory, not {home}", about=label)
     return labels
 
 
@@ -76,7 +93,8 @@ def _home_carried(schedule: NestSchedule, plan: Plan) -> None:
                 continue
             home = plan.homes.get(label_of(result), Home.MEMORY)
             if home not in (Home.MEMORY, Home.SHARED):
-                raise PlanError(f"{label_of(result)} is carried in chunks: its home is shared or memory, not {home}")
+                label = label_of(result)
+                raise PlanError(f"{label} is carried in chunks: its home is shared or memory, not {home}", about=label)
             schedule.homes[result] = home
             schedule.shares.update(dict.fromkeys(_carried_arguments(op, number), result))
 

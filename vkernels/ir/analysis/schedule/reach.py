@@ -177,9 +177,10 @@ def check_guards(reaches: Reaches) -> None:
     for name in reaches.guards:
         axis = axes.get(name)
         if axis is None or axis.is_tile:
-            raise PlanError(f"the plan guards {name}, which is no whole axis of the kernel")
+            raise PlanError(f"the plan guards {name}, which is no whole axis of the kernel", about=name)
         if axis.is_chunked and not any(map(is_tested, _all_conditions(reaches, schedule, name))):
-            raise PlanError(f"the plan guards {name}: no loop over it has a mask that can be tested for each chunk")
+            message = f"the plan guards {name}: no loop over it has a mask that can be tested for each chunk"
+            raise PlanError(message, about=name)
 
 
 def _all_conditions(reaches: Reaches, schedule: NestSchedule, axis: str) -> Iterator[Condition]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xdsl.dialects import scf
 
+from ...analysis.places import located
 from ...dialect import AccessOp, ReductionOp, ScratchType
 from ...errors import PlanError
 from ...locations import place_of
@@ -24,11 +25,12 @@ def check_plan(planned: PlannedKernel) -> None:
 
     `plan_kernel` has checked what scheduling needs.
     """
-    for check in (
-        check_packs, check_k_major, check_split, check_cuts, check_swizzle, check_private_copies, check_guards,
-        check_descriptors, check_warp_roles, _check_operations,
-    ):  # fmt: skip
-        check(planned)
+    with located(planned.kernel):
+        for check in (
+            check_packs, check_k_major, check_split, check_cuts, check_swizzle, check_private_copies, check_guards,
+            check_descriptors, check_warp_roles, _check_operations,
+        ):  # fmt: skip
+            check(planned)
 
 
 def _check_operations(planned: PlannedKernel) -> None:
@@ -36,8 +38,9 @@ def _check_operations(planned: PlannedKernel) -> None:
     for op in planned.kernel.walk():
         if isinstance(op, ReductionOp) and planned.axes[op.axis.data].is_tile:
             raise PlanError(
-                f"{op.name} along {op.axis.data}: a tile axis is split over programs and cannot be reduced;"
-                " make it whole"
+                f"{op.name} along {op.axis.data}: a tile axis is split over programs and cannot be reduced",
+                place_of(op),
+                help=f"Declare `{op.axis.data}` with `vk.whole`.",
             )
         if isinstance(op, AccessOp) and isinstance(op.base.type, ScratchType):
             _check_scratchpad(planned, op)
@@ -54,5 +57,6 @@ def _check_scratchpad(planned: PlannedKernel, op: AccessOp) -> None:
             if planned.axes[axis].is_tile and not is_plain:
                 raise PlanError(
                     f"scratchpad {op.base.name_hint or ''} is split over programs along {axis}:"
-                    f" only {axis} itself can index it"
+                    f" only {axis} itself can index it",
+                    place_of(op),
                 )

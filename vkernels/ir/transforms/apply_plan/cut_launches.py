@@ -90,7 +90,9 @@ def _lasting(planned: PlannedKernel, parts: Sequence[_Part]) -> list[SSAValue]:
     homes = list(dict.fromkeys(home for part in parts for home in part.homes))
     for home in homes:
         if planned.schedule.homes[home] is Home.SHARED:
-            raise PlanError(f"{label_of(home)} crosses launches, which shared memory does not outlast")
+            raise PlanError(
+                f"{label_of(home)} crosses launches, which shared memory does not outlast", about=label_of(home)
+            )
     return [*homes, *_lasting_scratchpads(planned, parts)]
 
 
@@ -100,7 +102,9 @@ def _parts(kernel: KernelOp, plan: Plan) -> list[_Part]:
         if label not in cuts.values():
             inside = label in {op.phase.data for op in kernel.walk() if isinstance(op, PhaseOp)}
             why = "is inside a loop or conditional, which one launch runs" if inside else "is none of its phases"
-            raise PlanError(f"the plan begins a launch of {kernel.sym_name.data} after {label}, which {why}")
+            raise PlanError(
+                f"the plan begins a launch of {kernel.sym_name.data} after {label}, which {why}", about=label
+            )
     parts = [_Part("", [])]
     for op in kernel.body.block.ops:
         parts[-1].ops.append(op)
@@ -154,9 +158,11 @@ def _lasting_scratchpads(planned: PlannedKernel, parts: Sequence[_Part]) -> Iter
             continue
         label = op.label.data
         if op.result in planned.schedule.copies:
-            raise PlanError(f"{label} is accessed in several launches: it cannot have two copies")
+            raise PlanError(f"{label} is accessed in several launches: it cannot have two copies", about=label)
         if planned.plan.homes.get(label) is Home.SHARED:
-            raise PlanError(f"{label} is accessed in several launches, which shared memory does not outlast")
+            raise PlanError(
+                f"{label} is accessed in several launches, which shared memory does not outlast", about=label
+            )
         yield op.result
 
 

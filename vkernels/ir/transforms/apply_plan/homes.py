@@ -48,7 +48,8 @@ def make_memory(
     elif unknown:
         raise PlanError(
             f"{label} needs shared memory for all of axis {unknown[0]}: facts must give its extent or a capacity,"
-            f" or {label} kept in memory"
+            f" or {label} kept in memory",
+            about=label,
         )
     else:
         op = ScratchOp(label, ScratchType([n for n in sizes if n is not None], element))

@@ -90,12 +90,14 @@ def _read_pack(planned: PlannedKernel, name: str) -> Pack:
     users = [use.operation for use in tensor.uses]
     load = users[0] if len(users) == 1 else None
     if not isinstance(tensor.type, TensorArgumentType) or not isinstance(load, LoadOp):
-        raise PlanError(f"{name} is not a tensor that is loaded in one place and never written: it cannot be packed")
+        raise PlanError(
+            f"{name} is not a tensor that is loaded in one place and never written: it cannot be packed", about=name
+        )
     tiles: list[MappedAxis] = []
     wholes: list[tuple[int, MappedAxis]] = []
     for dimension, index in enumerate(load.index):
         if len(index.terms) != 1 or index.terms[0][1] != 1 or load.offset_of(dimension) is not None:
-            raise PlanError(f"{name} is indexed by more than its axes: it cannot be packed")
+            raise PlanError(f"{name} is indexed by more than its axes: it cannot be packed", about=name)
         axis = planned.axes[index.terms[0][0]]
         if axis.is_tile:
             tiles.append(axis)
@@ -103,11 +105,13 @@ def _read_pack(planned: PlannedKernel, name: str) -> Pack:
             wholes.append((dimension, axis))
     is_plain = load.mask is None and not load.within.data and not load.guarded_dimensions
     if not tiles or len(wholes) != 1 or len({axis.name for axis in tiles}) < len(tiles) or not is_plain:
-        raise PlanError(f"{name} is not loaded at tile axes and one whole axis: it cannot be packed")
+        raise PlanError(f"{name} is not loaded at tile axes and one whole axis: it cannot be packed", about=name)
     (*batch, tile), ((dimension, whole),) = tiles, wholes
     for axis in batch:
         if axis.size > 1:
-            raise PlanError(f"{name} is packed for one position of {axis.name} at a time, the plan takes {axis.size}")
+            raise PlanError(
+                f"{name} is packed for one position of {axis.name} at a time, the plan takes {axis.size}", about=name
+            )
     strides = planned.facts.strides.get(name) or (*[-1] * (len(load.index) - 1), 1)
     turned = strides[dimension] == 1 and tile.size > 1
     return Pack(name, tensor, load, tile, whole, tuple(batch), turned, _packed_element(load))

@@ -7,6 +7,7 @@ from functools import cached_property
 
 from ...analysis.axes import MappedAxis, resolve_axes
 from ...analysis.kernel_analysis import KernelAnalysis
+from ...analysis.places import located
 from ...analysis.races import programs_meet
 from ...analysis.schedule.find_copies import find_copies
 from ...analysis.schedule.make_schedule import make_schedule
@@ -52,10 +53,11 @@ def plan_kernel(kernel: KernelOp, plan: Plan, facts: Facts, known: KernelAnalysi
 
     `known`: an analysis of the kernel under any plan.
     """
-    axes = resolve_axes(kernel, plan, facts)
-    analysis = KernelAnalysis(kernel, axes) if known is None else known.under(axes)
-    _check_programs(analysis)
-    return PlannedKernel(analysis, make_schedule(analysis, plan, facts, find_copies(analysis, plan)), plan, facts)
+    with located(kernel):
+        axes = resolve_axes(kernel, plan, facts)
+        analysis = KernelAnalysis(kernel, axes) if known is None else known.under(axes)
+        _check_programs(analysis)
+        return PlannedKernel(analysis, make_schedule(analysis, plan, facts, find_copies(analysis, plan)), plan, facts)
 
 
 def _check_programs(analysis: KernelAnalysis) -> None:
@@ -65,6 +67,8 @@ def _check_programs(analysis: KernelAnalysis) -> None:
     for race in programs_meet(found, shared):
         raise PlanError(
             f"{race.write.base.name_hint or 'a tensor'} is written and accessed again at positions that programs"
-            f" along {race.axis} share: give {race.axis} one program, or make it a whole axis",
+            f" along {race.axis} share",
             place_of(race.write.op),
+            help=f"Declare `{race.axis}` with `vk.whole`, or give it one program: a tile as long as the axis, as in"
+            f' `@vk.kernel(plan=vk.Pin(tiles={{"{race.axis}": …}}))`.',
         )

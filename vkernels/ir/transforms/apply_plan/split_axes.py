@@ -17,6 +17,7 @@ from ...analysis.schedule.nests import Nest, all_items, label_of
 from ...dialect import DotOp, LoadOp, PhaseOp, ScanOp, ScratchOp, StoreOp, YieldOp, axes_of, element_of
 from ...dialect.combining import neutral_of
 from ...errors import PlanError
+from ...locations import place_of
 from ...plan import Home
 from .access import value_in
 from .barriers import Hazards
@@ -60,19 +61,27 @@ def check_split(planned: PlannedKernel) -> None:
     if axis is None:
         return
     if planned.plan.launches:
-        raise PlanError(f"the plan splits axis {axis.name} over programs, which makes launches; it names others")
+        raise PlanError(
+            f"the plan splits axis {axis.name} over programs, which makes launches; it names others", about=axis.name
+        )
     if planned.plan.online:
         online = planned.plan.online[0]
-        raise PlanError(f"the plan goes online along {online} and splits {axis.name}: not both at once yet")
+        raise PlanError(
+            f"the plan goes online along {online} and splits {axis.name}: not both at once yet", about=axis.name
+        )
     analysis, schedule = planned.analysis, planned.schedule
     if any(not isinstance(op, PhaseOp) for op in analysis.structures):
-        raise PlanError(f"axis {axis.name} cannot be split over programs: a loop or conditional holds several phases")
+        raise PlanError(
+            f"axis {axis.name} cannot be split over programs: a loop or conditional holds several phases",
+            about=axis.name,
+        )
     kept = schedule.homes | {pad: planned.plan.homes.get(label_of(pad), Home.MEMORY) for pad in _scratchpads(planned)}
     for home, kind in kept.items():
         if kind is Home.SHARED:
             raise PlanError(
                 f"axis {axis.name} is split over programs, which makes launches: shared memory, the home of"
-                f" {label_of(home)}, does not outlast one"
+                f" {label_of(home)}, does not outlast one",
+                about=axis.name,
             )
     accesses = {item: analysis.accesses(item) for item in analysis.phase}
     written = {access.base for found in accesses.values() for access in found if access.writes}
@@ -80,11 +89,13 @@ def check_split(planned: PlannedKernel) -> None:
     for access in repeated:
         if not access.writes and access.base in written:
             name = access.base.name_hint or "a tensor"
-            raise PlanError(f"axis {axis.name} cannot be split over programs: {name} is read again and written")
+            raise PlanError(
+                f"axis {axis.name} cannot be split over programs: {name} is read again and written", about=axis.name
+            )
     effects = [op for nests in schedule.nests.values() for nest in nests for op in nest.effects]
     along = [access for op in effects if axis.name in analysis.chunks(op) for access in analysis.accesses(op)]
     if any(access.writes and axis.name not in access.axes for access in along):
-        raise PlanError(f"axis {axis.name} cannot be split over programs: a store lacks it")
+        raise PlanError(f"axis {axis.name} cannot be split over programs: a store lacks it", about=axis.name)
     before: list[Nest] = []
     for phase_nests in schedule.nests.values():
         nests = [nest for nest in phase_nests if axis.name in nest.axes]
@@ -98,11 +109,13 @@ def _check_recomputed(planned: PlannedKernel, axis: MappedAxis, nests: Sequence[
     for item in (item for nest in nests for item in all_items(planned.schedule, nest)):
         if isinstance(item, ScanOp) and item.axis.data == axis.name:
             raise PlanError(
-                f"a scan along {axis.name} needs all that comes before: the axis cannot be split over programs"
+                f"a scan along {axis.name} needs all that comes before: the axis cannot be split over programs",
+                place_of(item),
             )
         if planned.analysis.is_chunk_reduction(item) and item.axis.data == axis.name:
             raise PlanError(
-                f"axis {axis.name} cannot be split over programs: a reduction along it is computed again in each"
+                f"axis {axis.name} cannot be split over programs: a reduction along it is computed again in each",
+                place_of(item),
             )
 
 
@@ -116,7 +129,10 @@ def _check_conflicts(planned: PlannedKernel, axis: MappedAxis, nests: Sequence[N
     for one, other in combinations((access for item in items for access in planned.analysis.accesses(item)), 2):
         if clash(one, other) and not elementwise(one, other, [axis.name]):
             name = label_of(one.base)
-            raise PlanError(f"axis {axis.name} cannot be split over programs: {name} is written where others read it")
+            raise PlanError(
+                f"axis {axis.name} cannot be split over programs: {name} is written where others read it",
+                about=axis.name,
+            )
 
 
 def _fill(

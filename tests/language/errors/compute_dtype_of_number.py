@@ -1,0 +1,11 @@
+"""The compute dtype of a number."""
+
+from jaxtyping import Float
+
+import vkernels as vk
+
+
+@vk.kernel
+def kernel(x: Float[vk.Tensor, "N"], out: Float[vk.Tensor, "N"]):
+    i = vk.tile("N")
+    out[i] = x[i] + vk.zeros((i,), vk.compute_dtype(3))

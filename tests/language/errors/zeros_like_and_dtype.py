@@ -1,0 +1,11 @@
+"""Zeros with both a dtype and an example."""
+
+from jaxtyping import Float
+
+import vkernels as vk
+
+
+@vk.kernel
+def kernel(x: Float[vk.Tensor, "N"], out: Float[vk.Tensor, "N"]):
+    i = vk.tile("N")
+    out[i] = x[i] + vk.zeros((i,), vk.float32, like=x)
