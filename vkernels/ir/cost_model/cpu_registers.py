@@ -28,15 +28,16 @@ def cpu_registers(at: PlanBatch, limits: Limits, everywhere: bool = False) -> Nu
     iterations: see `cpu_spills`. So such loops count only `everywhere`. Beside a loop that streams results of dots,
     straight code may do so too, once a program, as beside one whose sums a matrix unit gives back in memory. Of other
     straight code that runs once beside loops the largest tile counts: compilers go through it register by register, and
-    what is beside it moves through memory at most once. Loops without dots beside loops with dots do what these need
-    once for each of many products, so they may spill too.
+    what is beside it moves through memory at most once. So does straight code that a range repeats, where there are no
+    dots: what does not fit is stored and loaded once an iteration, which `cpu_spills` counts. Loops without dots beside
+    loops with dots do what these need once for each of many products, so they may spill too.
     """
     worst: Numbers = 0
     streams = any(loop.rescaled for loop in at.loops)
     has_dots = any(loop.has_dots for loop in at.loops)
     given_back = on_matrices(iter(at.loops), at, limits)
     for loop in at.loops:
-        may_spill = (has_dots and not loop.has_dots) if loop.axes else streams
+        may_spill = (has_dots and not loop.has_dots) if loop.axes else streams or (loop.ranges and not has_dots)
         if everywhere or not (may_spill or _is_around_others(loop, at)):
             is_once = not everywhere and _runs_once_beside_loops(loop, at)
             taken = _largest(loop, at, limits) if is_once else loop_registers(loop, at, limits)
