@@ -92,6 +92,7 @@ RATES = {
     "cache_share": ("", 1, "part of L3 that a process finds its own"),
     "apart": ("cycles", 1, "an element of a vector that is loaded from several rows"),
     "store_apart": ("cycles", 1, "an element of a vector that is stored to several rows"),
+    "apart_alone": ("", 1, "part of the time of such elements without arithmetic"),
     "found": ("cycles", 1, "an element found by an index"),
     "index": ("cycles", 1, "an index"),
     "masked": ("cycles", 1, "a mask of a vector's access"),

@@ -52,11 +52,19 @@ class AccessMeasurement:
         apart, store_apart = (
             self.cycles(loop, (self.near, rows)) / (rows * BESIDE * lanes) for loop in (code.apart, code.store_apart)
         )
+        alone = self._without_arithmetic(apart * BESIDE * lanes, rows)
         whole, masked = (self.cycles(loop, (self.near, blocks)) for loop in (code.whole, code.masked))
         reductions = size // (CHAINS * lanes)
         across = self.cycles(code.across, (self.near, reductions)) / (reductions * CHAINS * log2(lanes))
         masked = max(0.0, masked - whole) / (2 * blocks * BESIDE)
-        return {"apart": apart, "store_apart": store_apart, "masked": masked, "across": across}
+        return {"apart": apart, "store_apart": store_apart, "apart_alone": alone, "masked": masked, "across": across}
+
+    def _without_arithmetic(self, apart: float, rows: int) -> float:
+        """The part of the cycles of a block of elements apart in which no arithmetic is done."""
+        computed, both = (
+            self.cycles(loop, (self.near, rows)) / rows for loop in (self.code.computed, self.code.apart_computed)
+        )
+        return min(1.0, max(0.0, (both - max(apart, computed)) / min(apart, computed)))
 
     def _of_found(self) -> dict[str, float]:
         """Of elements found by indices at random: in the nearest cache, and beyond level 2."""

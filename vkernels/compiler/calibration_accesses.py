@@ -2,7 +2,8 @@
 
 Of `register_bytes`, all of f32 and with several sums. Each over `blocks` blocks, `steps` times:
 `scatter(memory, places, blocks, steps)` stores vectors, as `gather` loads them. `apart(memory, blocks, steps)`: each
-lane of a vector is loaded from a row of its own, and `store_apart` stores to such rows. `found(memory, places, blocks,
+lane of a vector is loaded from a row of its own, and `store_apart` stores to such rows. `computed`: multiplies and
+adds, `apart_computed`: as much beside the loads of `apart`. `found(memory, places, blocks,
 steps)`: each is found by an i32 that counts elements, and by `found_twice` in two tables. `whole` and `masked`: vectors
 are loaded and stored, all lanes or all but one. `across`: chains beside one another, in which the sum of a vector's
 lanes is waited for by the next vector. `atomic(memory, places, blocks, steps)` adds to elements found by an i32, and
@@ -12,11 +13,16 @@ lanes is waited for by the next vector. `atomic(memory, places, blocks, steps)` 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from .calibration_text import function_text, passes_text, sums_text
 
 BESIDE = 4
 """Vectors, or elements, of a block."""
+COMPUTED = 16
+"""Sums of which each is multiplied and added to in turn, `MULTIPLIED` times for 16 lanes: in about the time of `BESIDE`
+vectors of elements apart."""
+MULTIPLIED = 6
 CHAINS = 4
 """Chains of sums across lanes: as of a row whose work overlaps with that of the next three."""
 ROW = 17
@@ -31,10 +37,13 @@ declare {vector} @llvm.masked.gather.v{lanes}f32.v{lanes}p0(<{lanes} x ptr>, i32
 declare void @llvm.masked.scatter.v{lanes}f32.v{lanes}p0({vector}, <{lanes} x ptr>, i32, {mask})
 declare {vector} @llvm.masked.load.v{lanes}f32.p0(ptr, i32, {mask}, {vector})
 declare void @llvm.masked.store.v{lanes}f32.p0({vector}, ptr, i32, {mask})
+declare {vector} @llvm.fma.v{lanes}f32({vector}, {vector}, {vector})
 declare float @llvm.vector.reduce.fadd.v{lanes}f32(float, {vector})
 {_loop("scatter", _scatter(lanes), "i32", BESIDE, None, by_places=True, first=f"%a = load {vector}, ptr %at, align 8")}
 {_loop("apart", _apart(lanes), "float", BESIDE, vector)}
 {_loop("store_apart", _store_apart(lanes), "float", BESIDE, None, first=f"%a = load {vector}, ptr %at, align 8")}
+{_loop("computed", _computed(lanes, 0), "float", BESIDE, vector, count=COMPUTED)}
+{_loop("apart_computed", _computed(lanes, BESIDE), "float", BESIDE, vector, count=COMPUTED)}
 {_loop("found", _found(lanes, 1), "i32", BESIDE * lanes, vector, by_places=True)}
 {_loop("found_twice", _found(lanes, 2), "i32", BESIDE * lanes, vector, by_places=True)}
 {_loop("whole", _whole(lanes), "float", BESIDE * lanes, vector)}
@@ -73,6 +82,25 @@ def _apart(lanes: int) -> Callable[[int], Sequence[str]]:
     def body(n: int) -> Sequence[str]:
         loaded = _gathered(lanes, f"%v{n}", f"%p{n}")
         return (*_of_rows(lanes, n), *loaded, f"%t{n} = fadd <{lanes} x float> %s{n}, %v{n}")
+
+    return body
+
+
+def _computed(lanes: int, apart: int) -> Callable[[int], Sequence[str]]:
+    """A sum's multiplications and additions; to the first sums an element of each of several rows is added, too."""
+    vector, times = f"<{lanes} x float>", max(1, MULTIPLIED * lanes // 16)
+    half = f"{vector} <{', '.join(['float 0.5'] * lanes)}>"
+
+    def body(n: int) -> Sequence[str]:
+        names = [f"%s{n}", *(f"%c{n}_{time}" for time in range(1, times)), f"%t{n}" if n >= apart else f"%c{n}_{times}"]
+        computed = [
+            f"{after} = call {vector} @llvm.fma.v{lanes}f32({vector} {before}, {half}, {half})"
+            for before, after in pairwise(names)
+        ]
+        if n >= apart:
+            return computed
+        loaded = _gathered(lanes, f"%v{n}", f"%p{n}")
+        return [*_of_rows(lanes, n), *loaded, *computed, f"%t{n} = fadd {vector} {names[-1]}, %v{n}"]
 
     return body
 

@@ -59,6 +59,8 @@ class Loops:
     scatter: Callable[..., None]
     apart: Callable[..., None]
     store_apart: Callable[..., None]
+    computed: Callable[..., None]
+    apart_computed: Callable[..., None]
     found: Callable[..., None]
     found_twice: Callable[..., None]
     whole: Callable[..., None]

@@ -27,8 +27,10 @@ class CoreCosts:
 
     Cycles of accesses that are not side by side, where the nearest cache holds the memory unless something else is
     said. `apart`: of an element of a vector that is loaded from as many rows as it has lanes, `store_apart`: that is
-    stored to them. `found`: of an element
-    that is found by an index, and `index`: of taking the index out of its vector, once for all that it finds.
+    stored to them. `found`: of an element that is found by an index, and `index`: of taking the index out of its
+    vector, once for all that it finds. `apart_alone`: part of the cycles of all these in which a core does no
+    arithmetic: 0 where only its loads and stores are busy, 1 where the instructions of such a vector take the places of
+    others.
     `masked`: how much longer the access of a vector takes under a mask. `across`: each halving when the lanes of a
     vector are added up. `atomic`: of an atomic addition, `update`: of one that is none; `atomic_far`, `update_far`:
     how much more they take beyond level 2.
@@ -57,6 +59,7 @@ class CoreCosts:
     cache_share: float = LAST_CACHE_SHARE
     apart: float = 1.0
     store_apart: float = 2.0
+    apart_alone: float = 0.0
     found: float = 1.75
     index: float = 1.25
     masked: float = 3.0

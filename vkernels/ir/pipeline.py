@@ -38,6 +38,7 @@ def cpu_pipeline(plan: Plan, facts: Facts, scales: bool = False, units: tuple[st
     from .transforms.split_phases import SplitPhases
     from .transforms.version_chunks import VersionChunks
     from .transforms.version_loops import VersionLoops
+    from .transforms.version_selects import VersionSelects
 
     return (
         SplitPhases(),
@@ -45,6 +46,7 @@ def cpu_pipeline(plan: Plan, facts: Facts, scales: bool = False, units: tuple[st
         FillTails(),
         BlockSums(),
         VersionLoops(),
+        VersionSelects(),
         VersionChunks(),
         ExpandFormats(),
         PrefetchRows(),
@@ -95,6 +97,7 @@ PASSES = {
     "verify-mapped": "verify_mapped:VerifyMapped",
     "version-chunks": "version_chunks:VersionChunks",
     "version-loops": "version_loops:VersionLoops",
+    "version-selects": "version_selects:VersionSelects",
 }
 """Every pass that `vk-opt` knows, by name: the `module:Class` in `transforms/`, imported when asked for."""
 

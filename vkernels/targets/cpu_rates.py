@@ -16,12 +16,12 @@ from .family_rates import FamilyRates, family_of, memory_of, multiply_adds_of
 from .host_cpu import LAUNCH_SECONDS, WAKE_SECONDS, cache_bytes, cpu_limits
 from .processor import this_processor
 
-VERSION = 10
+VERSION = 11
 """Grows when the method or the format changes: rates of older versions are measured again."""
 
 OF_ACCESSES = (
-    "apart", "store_apart", "found", "index", "masked", "across", "atomic", "atomic_far", "update", "update_far", "hop",
-    "line_3", "line", "lost_3", "lost", "pages", "fetched_store",
+    "apart", "store_apart", "apart_alone", "found", "index", "masked", "across", "atomic", "atomic_far", "update",
+    "update_far", "hop", "line_3", "line", "lost_3", "lost", "pages", "fetched_store",
 )  # fmt: skip
 """Costs of accesses that `CoreCosts` has by the same names."""
 OF_A_CORE = (
@@ -38,7 +38,7 @@ RANGES: Mapping[str, tuple[float, float]] = {
     **dict.fromkeys(("stored_2", "stored_3", "stored", "past_3", "past", "past_3_alone", "past_alone"), (0.0, 16.0)),
     "past_store": (0.0, 100.0), "waited_3": (0.0, 4.0), "waited": (0.0, 4.0), "cache_share": (1e-6, 1.0),
     "launch": (1e-7, 1e-2), "wake": (1e-6, 1e-2),
-    **dict.fromkeys(OF_ACCESSES, (0.0, 1000.0)), "pages": (64.0, 1e9),
+    **dict.fromkeys(OF_ACCESSES, (0.0, 1000.0)), "apart_alone": (0.0, 1.0), "pages": (64.0, 1e9),
 }  # fmt: skip
 """What each rate can be: one beyond was not measured, but damaged."""
 
@@ -76,6 +76,7 @@ class CpuRates:
     cache_share: float
     apart: float
     store_apart: float
+    apart_alone: float
     found: float
     index: float
     masked: float

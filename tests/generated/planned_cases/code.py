@@ -29,6 +29,7 @@ from vkernels.ir.transforms.prefetch_rows import prefetch_rows
 from vkernels.ir.transforms.verify_mapped import verify_mapped
 from vkernels.ir.transforms.version_chunks import version_chunks
 from vkernels.ir.transforms.version_loops import version_loops
+from vkernels.ir.transforms.version_selects import version_selects
 
 from .arrays import around, whole_memory
 from .subjects import Case, Subject
@@ -93,6 +94,7 @@ class Native:
         fill_tails(mapped)
         block_sums(mapped)
         version_loops(mapped)
+        version_selects(mapped)
         version_chunks(mapped)
         prefetch_rows(mapped)
         expand_math(mapped, scales=host_scales())

@@ -16,6 +16,7 @@ from vkernels.ir.transforms.fill_tails import fill_tails
 from vkernels.ir.transforms.prefetch_rows import prefetch_rows
 from vkernels.ir.transforms.version_chunks import version_chunks
 from vkernels.ir.transforms.version_loops import version_loops
+from vkernels.ir.transforms.version_selects import version_selects
 
 
 def run_native(mapped: ModuleOp, arguments: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
@@ -24,6 +25,7 @@ def run_native(mapped: ModuleOp, arguments: Mapping[str, Any], sizes: Mapping[st
     fill_tails(mapped)
     block_sums(mapped)
     version_loops(mapped)
+    version_selects(mapped)
     version_chunks(mapped)
     prefetch_rows(mapped)
     expand_math(mapped, scales=host_scales())

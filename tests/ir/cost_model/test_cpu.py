@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from jaxtyping import Float
 
+import vkernels.language as vk
 from vkernels.compiler.protocols import Signature
 from vkernels.ir.analyses import phases_of
 from vkernels.ir.core_costs import CoreCosts
@@ -29,6 +31,17 @@ from vkernels.targets.processors import processor_targets
 
 from ..lowering.llvm.texts import matmul_text
 from ..planning.kernels import build, kernel_of
+
+
+@vk.kernel
+def decayed(u: Float[vk.Tensor, "L D"], decay: Float[vk.Tensor, "D N"], out: Float[vk.Tensor, "L D"]):
+    d = vk.tile("D")
+    n = vk.whole("N")
+    state = vk.zeros((d, n), vk.float32)
+    for t in vk.range("L"):
+        state = vk.exp(u[t, d] * decay[d, n]) * state + u[t, d]
+        out[t, d] = vk.sum(state, axis=n)
+
 
 WIDE = Limits(registers=32, register_bytes=64, shared=1 << 20, multiprocessors=1, cache=32 << 20)
 EIGHT = Limits(registers=8, register_bytes=64, shared=1 << 20, multiprocessors=1, cache=32 << 20)
@@ -211,6 +224,26 @@ def test_a_burst_of_short_rows_waits_for_its_lines_unless_they_pass_the_caches()
     assert layers(4096, slow) > layers(4096, prompt)
     assert layers(4096, slow, **passing) == layers(4096, prompt, **passing)
     assert layers(64, slow) == layers(64, prompt), "the rows of one tile lie side by side"
+
+
+def scanned(chunk: int, **costs: float) -> float:
+    """Seconds of a scan over time whose lanes lie across the rows of one operand."""
+    limits = replace(WIDE, clock=3e9, core=CoreCosts(**costs))
+    space = read_space(
+        kernel_of(decayed.build(decayed.signature(**dict.fromkeys(("u", "decay", "out"), "float32")))),
+        {"L": 256, "D": 256, "N": 16},
+        limits,
+    )
+    return model_plan(space, Plan({"d": 32}, {"n": chunk}, lanes="d", order=("d",))).seconds
+
+
+def test_elements_apart_take_time_of_arithmetic_where_a_core_does_not_do_both_at_once():
+    assert scanned(1, apart_alone=1.0) > 1.2 * scanned(1, apart_alone=0.0)
+
+
+def test_straight_code_of_a_range_may_go_through_memory():
+    """All positions at once load each operand once; what does not fit in registers costs loads that are hidden."""
+    assert scanned(16, apart_alone=1.0) < scanned(1, apart_alone=1.0)
 
 
 def test_indices_of_two_bytes_are_not_extended_as_floats_are():

@@ -90,11 +90,14 @@ def step_cycles(step: LoopStep, loop: Loop, at: PlanBatch, limits: Limits, width
         each = (CLEARED if touch.is_bf16 else EXTENDED) * part_extended(step, words)
         arithmetic = arithmetic + each * at.tile(step.axes)
     cost = _accesses(step, at, width, core) / depth_of(step, words)
+    beside: Numbers = 0.0
+    if _are_apart(step, at):  # what takes the place of arithmetic
+        cycles = cost / (core.stores if touch.writes else core.loads)
+        beside = core.apart_alone * cycles * cpu_rates(limits).vectors
     if not loop.has_dots and (rows := turned_rows(step, at, width)) is not None:
-        arithmetic = arithmetic + np.where(
-            rows >= LEAST_TURNED, slots(step.axes, at, width) * _shuffles(rows, width), 0
-        )
+        beside = np.where(rows >= LEAST_TURNED, slots(step.axes, at, width) * _shuffles(rows, width), beside)
         cost = np.where(rows >= LEAST_TURNED, at.tile(step.axes) / rows, cost)
+    arithmetic = _plus(arithmetic, beside, 1)
     hops = SPLIT * _splits(step, at, width) + _selected(step, loop, at)
     hops = hops + cycles_of_hops(step, loop, at, limits) + _waited(step, at, limits)
     hops = hops + (TESTED if touch.breaks else 0.0)
@@ -212,20 +215,39 @@ def _accesses(step: LoopStep, at: PlanBatch, width: int, core: CoreCosts) -> Num
     """Registers that are loaded or stored. Elements count for as many as take as long."""
     touch = step.touch
     assert touch is not None
-    lanes, is_packed = at.choices.lanes, touch.is_laid_out or touch.place in at.choices.packs
-    if lanes in step.axes and lanes in touch.axes and touch.run != lanes and not is_packed:
-        if touch.apart is not None and touch.apart[0] == lanes:  # vectors, and moves of their lanes
-            return slots(step.axes, at, width) * max(1, touch.element_bytes // 4) * 2 * touch.apart[1]
+    lanes = at.choices.lanes
+    if touch.apart is not None and touch.apart[0] == lanes and _lie_across(step, at):  # vectors, and moves of lanes
+        return slots(step.axes, at, width) * max(1, touch.element_bytes // 4) * 2 * touch.apart[1]
+    if _are_apart(step, at):
         if touch.writes:
             return at.tile(step.axes) * core.stores * core.store_apart
         if touch.scattered:
             return core.loads * (at.tile(step.axes) * core.found + at.tile(touch.found) * core.index)
         return at.tile(step.axes) * core.loads * core.apart
-    if lanes not in touch.axes and touch.home is None and not is_packed:
+    if lanes not in touch.axes and touch.home is None and not _is_packed(touch, at):
         rows = at.tile(axis for axis in touch.axes if axis != touch.run)
         return at.tile(step.axes) + np.maximum(0, rows - MOST_ADDRESSES)
     narrow = max(1, touch.element_bytes // 4)
     return slots(step.axes, at, width) * narrow
+
+
+def _is_packed(touch: LoopAccess, at: PlanBatch) -> bool:
+    return touch.is_laid_out or touch.place in at.choices.packs
+
+
+def _lie_across(step: LoopStep, at: PlanBatch) -> bool:
+    """Whether the lanes of a step's vectors are not side by side in memory."""
+    touch, lanes = step.touch, at.choices.lanes
+    if touch is None or lanes not in step.axes or lanes not in touch.axes:
+        return False
+    return touch.run != lanes and not _is_packed(touch, at)
+
+
+def _are_apart(step: LoopStep, at: PlanBatch) -> bool:
+    """Whether each lane of a step's vectors is loaded or stored by itself."""
+    touch = step.touch
+    near = touch is not None and touch.apart is not None and touch.apart[0] == at.choices.lanes
+    return not near and _lie_across(step, at)
 
 
 def turned_rows(step: LoopStep, at: PlanBatch, width: int) -> Numbers | None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from xdsl.builder import Builder
-from xdsl.dialects import scf
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.traits import IsTerminator, is_side_effect_free
+from xdsl.traits import IsTerminator
 
 from ...dialect import AccessOp, BufferOp, MappedOp, ScratchOp
-from ...dialect.blocks import terminator
 from .accesses import piecewise_access
+from .branches import Branch, make_branches
 from .candidate import Candidate, Version
 from .guarded import guarded_access
 from .patterns import pattern_access
@@ -33,7 +31,7 @@ def version_block(block: Block, lanes: str, mapped: MappedOp) -> None:
     ops = [op for op in list(block.ops)[start:] if not op.has_trait(IsTerminator)]
     if not accesses or sum(1 for op in ops for _ in op.walk()) > MOST_OPERATIONS:
         return
-    ops = _without_memory(ops)
+    ops = without_memory(ops)
     scalars = Scalars(InsertPoint.before(ops[0]))
     versions = [version for each in accesses if (version := each.version(scalars)) is not None]
     straight: Truth = bool(versions)
@@ -41,11 +39,15 @@ def version_block(block: Block, lanes: str, mapped: MappedOp) -> None:
     for each in versions:
         straight = scalars.both(straight, each.straight)
         valid = scalars.both(valid, True if each.split is None else each.split)
-    if straight is not False:
-        _Versions(ops, scalars).make(versions, straight, valid)
+    if straight is False:
+        return
+    branches = [Branch(straight, lambda copies: _edit(versions, copies, scalars, straight=True))]
+    if valid is not False and any(version.split is not None for version in versions):
+        branches.append(Branch(valid, lambda copies: _edit(versions, copies, scalars, straight=False)))
+    make_branches(ops, scalars, branches)
 
 
-def _without_memory(ops: Sequence[Operation]) -> list[Operation]:
+def without_memory(ops: Sequence[Operation]) -> list[Operation]:
     """Move scratchpads and swap space to before the others, and return those: memory belongs at the launch's top."""
     rest = [op for op in ops if not isinstance(op, ScratchOp | BufferOp)]
     for op in ops:
@@ -76,63 +78,12 @@ def _number(value: SSAValue, order: dict[Operation, int]) -> int:
     return order.get(value.owner, -1) if isinstance(value.owner, Operation) else -1
 
 
-class _Versions:
-    """Moves operations into the branches of a conditional."""
-
-    def __init__(self, ops: Sequence[Operation], scalars: Scalars):
-        self.ops, self.scalars = ops, scalars
-        inside = set(ops)
-        results = [result for op in ops for result in op.results]
-        self.outputs = [value for value in results if any(use.operation not in inside for use in value.uses)]
-
-    def make(self, versions: Sequence[Version], straight: Truth, valid: Truth) -> None:
-        """Replace the operations by a conditional with the versions."""
-        last = self.ops[-1].next_op
-        branches: list[tuple[Truth, Block]] = [(straight, self._copy(versions, is_straight=True))]
-        if valid is not False and any(version.split is not None for version in versions):
-            branches.append((valid, self._copy(versions, is_straight=False)))
-        at = Builder(InsertPoint.before(self.ops[0]))
-        otherwise = Block()
-        results = self._conditional(at, branches, otherwise)
-        if last is not None:
-            new: dict[SSAValue, SSAValue] = dict(zip(self.outputs, results, strict=True))
-            last.operands = [new.get(operand, operand) for operand in last.operands]
-        for op in self.ops:
-            op.detach()  # type: ignore[no-untyped-call]
-        otherwise.insert_ops_before(self.ops, terminator(otherwise))
-
-    def _conditional(
-        self, builder: Builder, branches: Sequence[tuple[Truth, Block]], otherwise: Block
-    ) -> Sequence[SSAValue]:
-        (condition, block), *others = branches
-        if others:
-            rest = Block()
-            results = self._conditional(Builder(InsertPoint.at_end(rest)), others, otherwise)
-            rest.add_op(scf.YieldOp(*results))
-        else:
-            rest = otherwise
-            rest.add_op(scf.YieldOp(*self.outputs))
-        test = self.scalars.truth(condition)
-        branch = scf.IfOp(test, [value.type for value in self.outputs], Region(block), Region(rest))
-        branch.location = self.ops[0].location
-        return builder.insert(branch).results
-
-    def _copy(self, versions: Sequence[Version], is_straight: bool) -> Block:
-        """A copy of the operations in which accesses are made in another way."""
-        values: dict[SSAValue, SSAValue] = {}
-        copies = {op: op.clone(values) for op in self.ops}
-        for old, new in values.items():
-            new.name_hint = old.name_hint
-        block = Block(list(copies.values()))
-        block.add_op(scf.YieldOp(*(values[value] for value in self.outputs)))
-        for version in versions:
-            copy = copies[version.op]
-            assert isinstance(copy, AccessOp)
-            if is_straight:
-                version.make_straight(copy, self.scalars)
-            elif version.split is not None:
-                version.make_split(copy, self.scalars)
-        for op in reversed(list(block.ops)):
-            if is_side_effect_free(op) and not op.has_trait(IsTerminator) and all(not r.uses for r in op.results):
-                Rewriter.erase_op(op)
-        return block
+def _edit(versions: Sequence[Version], copies: Mapping[Operation, Operation], scalars: Scalars, straight: bool) -> None:
+    """Replace copies of the accesses by those of their straight or their split versions."""
+    for version in versions:
+        copy = copies[version.op]
+        assert isinstance(copy, AccessOp)
+        if straight:
+            version.make_straight(copy, scalars)
+        elif version.split is not None:
+            version.make_split(copy, scalars)

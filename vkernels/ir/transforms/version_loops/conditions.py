@@ -32,6 +32,7 @@ from ..version_chunks.scalars import Scalar, Scalars, Truth
 
 SLT, SLE, SGT, SGE = 2, 3, 4, 5
 """Predicates of `arith.cmpi`."""
+NEGATED = {SLT: SGE, SLE: SGT, SGT: SLE, SGE: SLT}
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Conditions:
         known before the loop."""
         found: Truth = True
         if op.mask is not None:
-            held = self._holds(op.mask)
+            held = self.holds(op.mask)
             if held is None:
                 return None
             found = held
@@ -88,28 +89,44 @@ class Conditions:
         last = scalars.subtract(size if isinstance(size, int) else scalars.known(size), 1)
         return scalars.both(scalars.is_at_least(low, 0), scalars.is_at_least(last, high))
 
-    def _holds(self, mask: SSAValue) -> Truth | None:
-        """Whether a mask is true everywhere; None if that is not known."""
+    def holds(self, mask: SSAValue) -> Truth | None:
+        """Whether a mask is true everywhere, if `valid`; None if that is not known."""
         op = mask.owner
         if isinstance(op, BroadcastOp):
-            return self._holds(op.source)
+            return self.holds(op.source)
         if isinstance(op, arith.AndIOp):
-            left, right = self._holds(op.lhs), self._holds(op.rhs)
+            left, right = self.holds(op.lhs), self.holds(op.rhs)
             return None if left is None or right is None else self.scalars.both(left, right)
+        if isinstance(op, arith.OrIOp):
+            left, right = self.holds(op.lhs), self.holds(op.rhs)
+            return None if left is None or right is None else self.scalars.either(left, right)
         if isinstance(op, BelowOp):
             return self._is_below(op)
         if isinstance(op, arith.CmpiOp) and (found := self._compares(op)) is not None:
             return found
         return None if self._is_later(mask) else self._every(mask)
 
+    def fails(self, mask: SSAValue) -> Truth | None:
+        """Whether a mask is false everywhere, if `valid`; None if that is not known, as of what is no comparison."""
+        op = mask.owner
+        if isinstance(op, BroadcastOp):
+            return self.fails(op.source)
+        if isinstance(op, arith.AndIOp | arith.OrIOp):
+            left, right = self.fails(op.lhs), self.fails(op.rhs)
+            if left is None or right is None:
+                return None
+            return (self.scalars.either if isinstance(op, arith.AndIOp) else self.scalars.both)(left, right)
+        return self._compares(op, negated=True) if isinstance(op, arith.CmpiOp) else None
+
     def _is_below(self, op: BelowOp) -> Truth | None:
         count = self._interval(op.count)
         return None if count is None else self.scalars.is_at_least(count.low, sizes_of(op.result)[op.axis.data])
 
-    def _compares(self, op: arith.CmpiOp) -> Truth | None:
+    def _compares(self, op: arith.CmpiOp, negated: bool = False) -> Truth | None:
         predicate, (left, right) = op.predicate.value.data, op.operands
         if predicate not in (SLT, SLE, SGT, SGE):
             return None
+        predicate = NEGATED[predicate] if negated else predicate
         if predicate in (SGT, SGE):
             left, right = right, left
         one, other = self._interval(left), self._interval(right)
