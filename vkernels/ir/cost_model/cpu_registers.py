@@ -100,9 +100,12 @@ def _words_by(loop: Loop, at: PlanBatch, limits: Limits) -> frozenset[str]:
 
 
 def _taken(loop: Loop, at: PlanBatch, limits: Limits) -> Numbers:
+    """Of tiles, of polynomials beside argument and result, and of a chunk with breaks, whose pieces are joined."""
     width, words = _lanes(loop.element_bytes, limits), words_of(loop, at, limits)
     polynomials = [WITHIN * slots(step.axes, at, width) for step in loop.steps if step.operations >= EXPANDED]
-    return _slots_of(loop.live, at, limits, words) + reduce(np.maximum, polynomials, 0) + registers_of_joining(words)
+    joined = [slots(step.axes, at, width) for step in loop.steps if step.touch and step.touch.breaks]
+    beside = reduce(np.maximum, [*polynomials, *joined], 0)
+    return _slots_of(loop.live, at, limits, words) + beside + registers_of_joining(words)
 
 
 def _slots_of(tiles: tuple[LiveTile, ...], at: PlanBatch, limits: Limits, words: Words = NO_WORDS) -> Numbers:

@@ -129,7 +129,7 @@ def _make_versions(
         return
     ops = without_memory(ops)
     scalars = Scalars(InsertPoint.before(ops[0]))
-    conditions = Conditions(None, mapped, scalars)
+    conditions = Conditions(None, mapped, scalars, reduces=False)
     truths = conditions.holds(condition), conditions.fails(condition)
     branches = []
     for side, truth in enumerate(truths):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import i64
 from xdsl.ir import Block, Region, SSAValue
 
 from ...analysis.axes import MappedAxis
-from ...dialect import LaunchOp, ScratchOp, arith
+from ...dialect import LaunchOp, RangeOp, ScratchOp, arith
 from ...plan import Home
 from .access import value_in
 from .frames import LoopFrame, Span, joined
@@ -85,7 +85,11 @@ def _make_scratch(state: MappingState, frame: LoopFrame) -> None:
 def emit_variants(
     state: MappingState, frame: LoopFrame, tiles: Sequence[MappedAxis], body: Callable[[LoopFrame], None]
 ) -> None:
-    """The body for programs with full tiles, and for those with partial tiles; only one if facts decide."""
+    """The body for programs with full tiles, and for those with partial tiles; only one if facts decide.
+
+    On a CPU straight code also has a variant for programs whose tiles are partial along the lanes alone: a mask that
+    each row has of its own costs more than one that all rows share.
+    """
     left: dict[str, SSAValue] = {}
     for axis in tiles:
         coordinate = state.coordinates[axis.name]
@@ -97,17 +101,37 @@ def emit_variants(
         if not axis.exact:
             extent = value_in(state, frame, axis.extent)
             left[axis.name] = extent if alone else frame.combined(arith.SubiOp, extent, base)
-    partial = {name: Span(frame.spans[name].base, count) for name, count in left.items()}
-    if not left or any(axis.has_one_program and not axis.exact for axis in tiles):
-        frame.spans.update(partial)
+    partial = [tuple(left)]
+    if not any(axis.has_one_program and not axis.exact for axis in tiles):
+        along = tuple(name for name in left if name == state.plan.lanes)
+        some = [along] if along and len(left) > 1 and _is_straight(state) else []
+        partial = [(), *some, *partial] if left else partial
+    _emit_first(state, frame, left, partial, body)
+
+
+def _is_straight(state: MappingState) -> bool:
+    """Whether the code is for a CPU, and without loops."""
+    loops = any(axis.is_chunked for axis in state.axes.values())
+    return not state.gpu and not loops and not any(isinstance(op, RangeOp) for op in state.kernel.walk())
+
+
+def _emit_first(
+    state: MappingState, frame: LoopFrame, left: Mapping[str, SSAValue], partial: Sequence[tuple[str, ...]],
+    body: Callable[[LoopFrame], None],
+) -> None:  # fmt: skip
+    """The first variant whose other axes are full. `left`: positions that a program has along axes that may not be;
+    `partial`: those that a variant bounds, the last one all."""
+    bounded, *others = partial
+    if not others:
+        frame.spans.update({name: Span(frame.span(name).base, left[name]) for name in bounded})
         body(frame)
         return
-    sizes = ((count, frame.number(state.axes[name].size)) for name, count in left.items())
+    sizes = ((left[name], frame.number(state.axes[name].size)) for name in left if name not in bounded)
     full = joined(frame, (frame.add(arith.CmpiOp(count, size, "sge")) for count, size in sizes))
     variants = [LoopFrame(Block(), frame), LoopFrame(Block(), frame)]
-    variants[1].spans.update(partial)
+    _emit_first(state, variants[0], left, [bounded], body)
+    _emit_first(state, variants[1], left, others, body)
     for variant in variants:
-        body(variant)
         variant.block.add_op(scf.YieldOp.create())
     regions = [Region(variant.block) for variant in variants]
     frame.block.add_op(scf.IfOp.create(operands=[full], regions=regions, location=state.kernel.location))

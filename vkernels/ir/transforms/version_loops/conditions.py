@@ -48,13 +48,15 @@ class Interval:
 class Conditions:
     """Finds conditions for the accesses of one loop, or for one access alone; their arithmetic is emitted before it.
 
-    `valid`: whether no number that they are made of is huge, so that no sum wraps around.
+    `valid`: whether no number that they are made of is huge, so that no sum wraps around. `reduces`: whether tiles that
+    are there before may be gone through; else conditions are made of scalars and positions alone.
     """
 
     loop: scf.ForOp | None
     mapped: MappedOp
     scalars: Scalars
     valid: Truth = True
+    reduces: bool = True
     _known: dict[SSAValue, Interval | None] = field(default_factory=dict)
 
     def all_active(self, op: AccessOp) -> Truth | None:
@@ -104,7 +106,7 @@ class Conditions:
             return self._is_below(op)
         if isinstance(op, arith.CmpiOp) and (found := self._compares(op)) is not None:
             return found
-        return None if self._is_later(mask) else self._every(mask)
+        return self._every(mask) if self._may_reduce(mask) else None
 
     def fails(self, mask: SSAValue) -> Truth | None:
         """Whether a mask is false everywhere, if `valid`; None if that is not known, as of what is no comparison."""
@@ -153,11 +155,12 @@ class Conditions:
             return Interval(0, sizes_of(op.result)[op.axis.data] - 1)
         if element == i64 and isinstance(op, arith.AddiOp | arith.SubiOp | arith.MuliOp):
             return self._combined(op)
-        return None if self._is_later(value) else self._leaf(value)
+        return self._leaf(value) if self._may_reduce(value) else None
 
-    def _is_later(self, value: SSAValue) -> bool:
-        """Whether a value is not there yet before the loop."""
-        return self.loop is not None and is_inside(value, self.loop)
+    def _may_reduce(self, value: SSAValue) -> bool:
+        """Whether a value, or all elements of a tile, can be looked at before the loop."""
+        is_later = self.loop is not None and is_inside(value, self.loop)
+        return not is_later and (self.reduces or not axes_of(value))
 
     def _positions(self, loop: scf.ForOp) -> Interval | None:
         """Those of the loop: from the first to the last, or less where there is none."""
