@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from vkernels.commands.doctor import gpus, processor, software, storage
+from tests.autotune.database.making import elsewhere, entry
+from vkernels.autotune.database import Database
+from vkernels.commands.doctor import gpus, plans, processor, software, storage
 from vkernels.commands.doctor.finding import Finding, Status
 from vkernels.targets import known_targets
-from vkernels.targets.present import UNSAID
+from vkernels.targets.present import UNSAID, cpu_name
 
 
 def of(findings, what: str) -> Finding:
@@ -30,7 +32,7 @@ def test_text_and_json_have_the_same_findings(run_vk, tmp_path, monkeypatch):
     assert errors == ""
     assert written["command"] == "doctor"
     assert code == int(any(each["status"] == "problem" for each in written["findings"]))
-    assert {each["area"] for each in written["findings"]} == {"software", "processor", "storage", "GPUs"}
+    assert {each["area"] for each in written["findings"]} == {"software", "processor", "storage", "tuned plans", "GPUs"}
     for each in written["findings"]:
         assert each["what"] in output
         assert each["found"].split(",")[0] in output
@@ -109,15 +111,77 @@ def test_another_users_cache_is_a_problem(cache: Path, monkeypatch: pytest.Monke
     assert "another user's" in of(storage.storage(), "code cache").found
 
 
-def test_a_damaged_database_is_a_problem_and_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    file = storage.default_file()
-    assert of(storage.storage(), "tuned plans").status == Status.OK
-    file.parent.mkdir(parents=True, exist_ok=True)
+@pytest.fixture
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """Files for the tuned plans of the user and of the site, which are not there yet."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "user"))
+    monkeypatch.setenv("XDG_DATA_DIRS", f"{tmp_path / 'nothing'}:{tmp_path / 'site'}")
+    files = tuple(tmp_path / name / "vkernels" / "tuning.sqlite" for name in ("user", "site"))
+    for file in files:
+        file.parent.mkdir(parents=True)
+    return files
+
+
+def test_a_damaged_database_is_a_problem_and_stays_as_it_is(folders):
+    file, _ = folders
+    assert of(plans.plans(), "user").status == Status.OK
     file.write_bytes(b"no database" * 1000)
-    found = of(storage.storage(), "tuned plans")
+    found = of(plans.plans(), "user")
     assert found.status == Status.PROBLEM
     assert file.read_bytes() == b"no database" * 1000
+
+
+def test_layers_of_tuned_plans_are_told_and_which_wins(folders):
+    user, site = folders
+    made = [entry(number, 1.0 / number) for number in (1, 2, 3)]
+    here = elsewhere(entry(4, 5.0), device=cpu_name())
+    for file, entries in ((user, [made[0], here]), (site, made[1:])):
+        with Database.open(str(file)) as database:
+            database.add(*entries)
+    found = list(plans.plans())
+    assert of(found, "user").found == f"2 in {user}, 1 of them measured here"
+    assert of(found, "site").found == f"2 in {site}"
+    (winner,) = [each for each in found if each.what.startswith("kernel_a")]
+    assert winner.found == (
+        f"measured here {here.short} before user {made[0].short}, site {made[2].short}: its layer comes first"
+    )
+
+
+def test_a_site_whose_plans_others_may_change_is_noted(folders, monkeypatch):
+    _, site = folders
+    with Database.open(str(site)) as database:
+        database.add(entry())
+    other = os.getuid() + 1
+    monkeypatch.setattr(plans.os, "getuid", lambda: other)
+    site.chmod(0o644)
+    assert of(plans.plans(), "site").status == Status.OK
+    site.chmod(0o666)
+    assert f"chmod go-w {site}" in of(plans.plans(), "site").advice
+
+
+def test_less_memory_than_the_machine_has_is_told(monkeypatch):
+    monkeypatch.setattr(processor, "memory_bytes", lambda: 1 << 30)
+    found = of(processor.processor(), "memory")
+    assert (found.status, found.found[:6]) == (Status.NOTE, "1.0 of")
+
+
+@pytest.mark.parametrize(("runs", "status"), [((11, 8), Status.PROBLEM), ((12, 4), Status.OK), ((13, 0), Status.OK)])
+def test_a_driver_older_than_the_compiler_is_a_problem(monkeypatch, runs, status):
+    monkeypatch.setattr(gpus, "present_targets", lambda: (replace(known_targets()["h200-sxm-141"], key="nvidia:0"),))
+    monkeypatch.setattr(gpus, "_cuda_of_driver", lambda: runs)
+    monkeypatch.setattr(gpus, "_cuda_of_ptxas", lambda: (12, 8))
+    found = of(gpus.gpus(), "nvidia's driver")
+    assert found.status == status
+    assert f"for CUDA {runs[0]}.{runs[1]}" in found.found
+
+
+def test_the_compilers_own_cuda_is_read():
+    assert gpus._cuda_of_ptxas() >= (12, 0)
+
+
+def test_instances_of_mig_are_named():
+    assert gpus._chosen("MIG-a,MIG-b") == "MIG-a,MIG-b: 2 instances of MIG"
+    assert gpus._chosen("0") == "0"
 
 
 def test_gpus_are_shown_and_those_in_no_table_are_noted(monkeypatch: pytest.MonkeyPatch):

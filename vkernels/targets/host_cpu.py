@@ -61,15 +61,19 @@ def cpu_limits() -> Limits:
 
 def memory_bytes() -> int:
     """Bytes of memory that this process may have: the machine's, or what its control groups grant; 0 where unknown."""
-    machine = 0
-    with suppress(AttributeError, ValueError, OSError):
-        machine = max(0, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    found = [machine]
+    found = [machine_memory_bytes()]
     for group in control_groups("memory"):
         for name in ("memory.max", "memory.limit_in_bytes"):
             words = _words(group / name)
             found += [int(word) for word in words if len(words) == 1 and word.isdecimal() and int(word)]
     return min(found)
+
+
+def machine_memory_bytes() -> int:
+    """Bytes of memory that the machine has; 0 where unknown."""
+    with suppress(AttributeError, ValueError, OSError):
+        return max(0, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    return 0
 
 
 def vector_registers(features: dict[str, bool], machine: str) -> tuple[int, int]:

@@ -179,9 +179,14 @@ def _positive(said: Mapping[str, Any], name: str) -> int:
 
 def present_cpu() -> Target:
     """The CPU, with the cores that this process may use. Rates that were not measured are its family's, unverified."""
-    measured, name = known_cpu_rates(), _shown(this_processor().name) or platform.processor() or platform.machine()
-    found = cpu_target(cpu_limits(), measured or family_cpu_rates(), host_level_1(), name or "CPU")
+    measured = known_cpu_rates()
+    found = cpu_target(cpu_limits(), measured or family_cpu_rates(), host_level_1(), cpu_name())
     return found if measured else replace(found, unverified=("rates",))
+
+
+def cpu_name() -> str:
+    """The name of this machine's processor, as the system reports it."""
+    return _shown(this_processor().name) or platform.processor() or platform.machine() or "CPU"
 
 
 def cpu_target(limits: Limits, rates: CpuRates, level_1: int, name: str) -> Target:

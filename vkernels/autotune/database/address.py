@@ -109,6 +109,15 @@ def default_file() -> Path:
     return folder / FILE
 
 
+def site_files() -> tuple[Path, ...]:
+    """The site's databases that exist: `vkernels/tuning.sqlite` in the folders of `XDG_DATA_DIRS`, in their order."""
+    import platformdirs
+
+    folders = platformdirs.site_data_dir("vkernels", multipath=True).split(os.pathsep)
+    files = dict.fromkeys(Path(folder) / FILE for folder in folders if Path(folder).is_absolute())
+    return tuple(file for file in files if file.is_file())
+
+
 def _read_mode(path: Path) -> str:
     # In a folder that is not writable, SQLite cannot create its auxiliary files.
     is_immutable = not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists()

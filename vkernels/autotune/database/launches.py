@@ -1,4 +1,4 @@
-"""The tuned plans for a call. Any trouble with the database gives one warning and no plan."""
+"""The tuned plans for a call. Any trouble with a database gives one warning and none of its plans."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from vkernels.compiler.default_session import default_session
@@ -16,10 +17,11 @@ from vkernels.ir.dialect import KernelOp
 from vkernels.ir.errors import Error
 from vkernels.ir.plan import Plan
 
-from .address import Address, address_of
+from .address import Address, address_of, site_files
 from .entry import HASHES, Entry, Key, key_of
 
 if TYPE_CHECKING:
+    from .layers import Layered
     from .lookup import Column
 
 _log = logging.getLogger(__name__)
@@ -36,6 +38,13 @@ class _Source:
     off: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
 
+    @cached_property
+    def sites(self) -> tuple[_Source, ...]:
+        """The site's databases, which are asked beside the user's own. First asked for before anything failed."""
+        if self.off or self.url is not None:
+            return ()
+        return tuple(_Source(str(file)) for file in site_files())
+
 
 _source = _Source()
 Found = TypeVar("Found")
@@ -44,8 +53,9 @@ Found = TypeVar("Found")
 def use_database(url: str | None) -> None:
     """Use the tuned plans of the database at a path or URL for kernels of this process; None: use no tuned plans.
 
-    By default, kernels use the user's own database if it exists. Calls that were prepared before look up their plans
-    again. Raises `OptionError` for an invalid address; whether the database exists is checked at the next call.
+    By default, kernels use the user's own database and those of the site, if they exist. Calls that were prepared
+    before look up their plans again. Raises `OptionError` for an invalid address; whether the database exists is
+    checked at the next call.
     """
     global _source
     if url is not None:
@@ -62,8 +72,8 @@ def database_in_use() -> tuple[bool, str | None]:
 
 def plans_for(asked: PlanQuery) -> tuple[TunedPlan, ...]:
     """The plans tuned for a call, the best first. Never raises; takes at most `SECONDS`."""
-    found = [each for each in _found(asked, "question") if each.constants.keys() <= asked.tunable]
-    named = ((each, names_of(asked.built).to_author(each.plan)) for each in found)
+    found = [each for each in _found(asked, "question") if each.entry.constants.keys() <= asked.tunable]
+    named = ((each, names_of(asked.built).to_author(each.entry.plan)) for each in found)
     return tuple(TunedPlan(plan, _named(each)) for each, plan in named if plan is not None)
 
 
@@ -73,12 +83,11 @@ def versions_for(asked: PlanQuery) -> tuple[TunedVariant, ...]:
     `asked.built` has the first value of each constant. Takes at most `SECONDS`.
     """
     found = _found(asked, "asked")
-    return tuple(TunedVariant(each.constants, _plan_of(each), _named(each)) for each in found)
+    return tuple(TunedVariant(each.entry.constants, _plan_of(each.entry), _named(each)) for each in found)
 
 
-def _named(entry: Entry) -> Callable[[], str]:
-    url = _source.url
-    return lambda: f"entry {entry.short} of {address_of(url)}"
+def _named(found: Layered) -> Callable[[], str]:
+    return lambda: f"entry {found.entry.short} of {found.where}"
 
 
 def _plan_of(entry: Entry) -> Callable[[KernelOp], Plan | None]:
@@ -89,32 +98,69 @@ def _plan_of(entry: Entry) -> Callable[[KernelOp], Plan | None]:
     return plan_of
 
 
-def _found(asked: PlanQuery, column: Column) -> tuple[Entry, ...]:
+def _found(asked: PlanQuery, column: Column) -> list[Layered]:
+    """The entries of all layers, the preferred first."""
     source = _source
+    sites, found = source.sites, _in_source(source, asked, column, is_site=False)
+    if sites:
+        wrong = _wrong(source, asked, column)
+        others = (each for site in sites for each in _in_source(site, asked, column, is_site=True))
+        found += [each for each in others if _what(each.entry) not in wrong]
+    if not found:
+        return []
+    from .layers import preferred
+
+    return preferred(found)
+
+
+def _wrong(source: _Source, asked: PlanQuery, column: Column) -> list[object]:
+    """The plans that gave wrong answers, by the user's own database: no other layer brings them back."""
+    from .lookup import wrong_in
+    from .ranking import contents_of
+
+    file = None if source.off else address_of(source.url).file
+    if file is None or not file.exists():
+        return []
+    documents = [document for key in _keys(asked) for document in wrong_in(file, column, key)]
+    return [_what(entry) for entry in contents_of(documents).entries]
+
+
+def _what(entry: Entry) -> object:
+    return entry.plan, dict(entry.constants), entry.key.kernel_hash
+
+
+def _in_source(source: _Source, asked: PlanQuery, column: Column, is_site: bool) -> list[Layered]:
+    """The entries of one database, the best first; none if it is not there, or in trouble."""
     if source.off:
-        return ()
+        return []
     try:
         address = address_of(source.url)
         if address.file is not None and not address.file.exists():
-            return ()
-        from . import lookup, ranking  # noqa: F401 (before the time limit starts)
+            return []
+        from .layers import layered
 
-        if address.file is not None:
-            found = _within_limit(lambda: _in_file(asked, column, address))
-            if found is not None:
-                return found
-        from .database import Database  # before the time limit starts: this import may take a while
-
-        def ask() -> tuple[Entry, ...]:
-            with Database.open(source.url, read_only=True, seconds=SECONDS) as database:
-                query = database.candidates if column == "question" else database.versions
-                found = [entry for key in _keys(asked) for entry in query(key, asked.sizes, asked.limits)]
-                return ranking.in_order(found, asked.sizes, asked.limits)
-
-        return _within_limit(ask)
+        return layered(_entries(source, address, asked, column), is_site, str(address))
     except Exception as error:  # no launch fails because of the database
         _turn_off(source, error)
-        return ()
+        return []
+
+
+def _entries(source: _Source, address: Address, asked: PlanQuery, column: Column) -> tuple[Entry, ...]:
+    from . import lookup, ranking  # noqa: F401 (before the time limit starts)
+
+    if address.file is not None:
+        found = _within_limit(lambda: _in_file(asked, column, address))
+        if found is not None:
+            return found
+    from .database import Database  # before the time limit starts: this import may take a while
+
+    def ask() -> tuple[Entry, ...]:
+        with Database.open(source.url, read_only=True, seconds=SECONDS) as database:
+            query = database.candidates if column == "question" else database.versions
+            found = [entry for key in _keys(asked) for entry in query(key, asked.sizes, asked.limits)]
+            return ranking.in_order(found, asked.sizes, asked.limits)
+
+    return _within_limit(ask)
 
 
 def _in_file(asked: PlanQuery, column: Column, address: Address) -> tuple[Entry, ...] | None:

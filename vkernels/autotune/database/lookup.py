@@ -44,12 +44,22 @@ def documents_in(file: Path, column: Column, key: Key, shape: Mapping[str, int])
         SELECT document FROM {ENTRIES} WHERE {column} = ? AND standing BETWEEN 1 AND 3
         ORDER BY CASE WHEN standing >= 2 THEN 0 ELSE 1 END, CASE WHEN shape = ? THEN 0 ELSE 1 END,
                  standing DESC, rank, identity LIMIT {MAX_CONSIDERED}"""
+    return _asked(file, statement, (key.digest, shape_text(shape)))
+
+
+def wrong_in(file: Path, column: Column, key: Key) -> list[object]:
+    """The documents of plans that gave wrong answers, in any order; none if the file cannot be read now."""
+    statement = f"SELECT document FROM {ENTRIES} WHERE {column} = ? AND standing = 4 LIMIT {MAX_CONSIDERED}"
+    return _asked(file, statement, (key.digest,)) or []
+
+
+def _asked(file: Path, statement: str, values: tuple[str, ...]) -> list[object] | None:
     try:
         with closing(connect_file(file, BUSY_SECONDS, read_only=True)) as connection:
             connection.execute("BEGIN")
             if not _is_ours(connection):
                 return None
-            return [row[0] for row in connection.execute(statement, (key.digest, shape_text(shape)))]
+            return [row[0] for row in connection.execute(statement, values)]
     except (sqlite3.Error, OSError, *DAMAGE_ERRORS):
         return None
 

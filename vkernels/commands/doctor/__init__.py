@@ -43,11 +43,12 @@ def doctor(json: Json = None) -> None:
 def examine() -> list[Finding]:
     """All findings, by area."""
     from .gpus import gpus
+    from .plans import plans
     from .processor import processor
     from .software import software
     from .storage import storage
 
-    parts: Iterable[Callable[[], Iterable[Finding]]] = (software, processor, storage, gpus)
+    parts: Iterable[Callable[[], Iterable[Finding]]] = (software, processor, storage, plans, gpus)
     return [found for part in parts for found in part()]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from vkernels.targets.cpu_rates import known_cpu_rates
-from vkernels.targets.host_cpu import cpu_limits, memory_bytes
+from vkernels.targets.host_cpu import cpu_limits, machine_memory_bytes, memory_bytes
 from vkernels.targets.processor import this_processor
 
 from .finding import Finding, Status
@@ -27,7 +27,7 @@ def processor(system: Path = SYSTEM) -> Iterator[Finding]:
     units = ", ".join(limits.dot_units) or "no dot units"
     yield Finding(AREA, "instructions", f"{limits.registers} vector registers of {bits} bits; {units}")
     yield _cores(limits.multiprocessors)
-    yield Finding(AREA, "memory", f"{memory_bytes() / 2**30:.1f} GiB for this process")
+    yield _memory(memory_bytes(), machine_memory_bytes())
     yield from _governors(system)
     yield from _huge_pages(system)
     yield _rates()
@@ -39,6 +39,13 @@ def _cores(usable: int) -> Finding:
         return Finding(AREA, "cores", f"all {machine}")
     advice = "affinity or a control group leaves no more to this process"
     return Finding(AREA, "cores", f"{usable} of {machine}", Status.NOTE, advice)
+
+
+def _memory(usable: int, machine: int) -> Finding:
+    if usable >= machine:
+        return Finding(AREA, "memory", f"{usable / 2**30:.1f} GiB")
+    shown = f"{usable / 2**30:.1f} of {machine / 2**30:.1f} GiB"
+    return Finding(AREA, "memory", shown, Status.NOTE, "a control group leaves no more to this process")
 
 
 def _governors(system: Path) -> Iterator[Finding]:

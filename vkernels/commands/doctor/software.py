@@ -58,13 +58,19 @@ def _triton() -> Finding:
 
 
 def _tool(tool: str, purpose: str) -> Finding:
-    """A tool of Triton's own, or the one that its environment variable names."""
-    named = os.environ.get(f"TRITON_{tool.upper()}_PATH")
-    spec = find_spec("triton")
+    if tool_path(tool) is not None:
+        return Finding(AREA, tool, "named by the environment" if _named(tool) else "Triton's own")
+    return Finding(AREA, tool, "is missing", Status.NOTE, f"{purpose}: install Triton's wheel again")
+
+
+def tool_path(tool: str) -> Path | None:
+    """A tool of Triton's own, or the one that its environment variable names; None where it is missing."""
+    named, spec = _named(tool), find_spec("triton")
     places = [Path(named)] if named else []
     if spec is not None and spec.origin is not None:
         places.append(Path(spec.origin).parent / "backends" / "nvidia" / "bin" / tool)
-    for place in places:
-        if os.access(place, os.X_OK):
-            return Finding(AREA, tool, "named by the environment" if named else "Triton's own")
-    return Finding(AREA, tool, "is missing", Status.NOTE, f"{purpose}: install Triton's wheel again")
+    return next((place for place in places if os.access(place, os.X_OK)), None)
+
+
+def _named(tool: str) -> str:
+    return os.environ.get(f"TRITON_{tool.upper()}_PATH", "")

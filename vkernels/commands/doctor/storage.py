@@ -1,4 +1,4 @@
-"""Where code and tuned plans are kept: whether they can be, and nobody else can write there."""
+"""Where code is kept: whether it can be, and nobody else can write there."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from vkernels.autotune.database.address import default_file
 from vkernels.ir.disk_cache import default_folder
-from vkernels.ir.errors import Error, SetupError
-from vkernels.ir.optional_packages import missing_package
 
 from .finding import Finding, Status
 
@@ -22,7 +19,6 @@ LITTLE = 1 << 30
 
 def storage() -> Iterator[Finding]:
     yield from _cache(default_folder())
-    yield _database()
 
 
 def _cache(folder: Path) -> Iterator[Finding]:
@@ -59,27 +55,3 @@ def _folder(what: str, folder: Path) -> Finding:
     if not os.access(folder, os.W_OK | os.X_OK):
         return Finding(AREA, what, f"{folder} is only read", Status.NOTE, "new code is compiled in every process")
     return Finding(AREA, what, str(folder))
-
-
-def _database() -> Finding:
-    what = "tuned plans"
-    try:
-        file = default_file()
-        if not file.exists():
-            return Finding(AREA, what, f"none; `vk tune` keeps them in {file}")
-        from vkernels.autotune.database.database import Database  # by SQLAlchemy, which calls do without
-
-        with Database.open(read_only=True) as database:
-            contents = database.read()
-    except ModuleNotFoundError as error:
-        advice = str(missing_package(error) or error)
-        return Finding(AREA, what, f"in {file}; not counted", Status.NOTE, advice)
-    except SetupError as error:
-        return Finding(AREA, what, "cannot be read now", Status.NOTE, str(error))
-    except Error as error:
-        return Finding(AREA, what, "cannot be read", Status.PROBLEM, f"{error}; calls run without tuned plans")
-    found = f"{len(contents.entries)} in {file}"
-    if contents.damaged:
-        advice = f"{len(contents.damaged)} more cannot be read: {contents.damaged[0]}"
-        return Finding(AREA, what, found, Status.NOTE, advice)
-    return Finding(AREA, what, found)
