@@ -79,3 +79,33 @@ def test_rows_that_are_used_again_stay_in_registers():
 def test_checks_and_prints_in_a_range_have_no_results():
     plan = Plan({"i": 64}, {}, lanes="i", order=("i",))
     assert registers(checked_sums, {"E": 64, "N": 4096}, plan) >= 8
+
+
+@vk.kernel
+def repeated_rows(x: Float[vk.Tensor, "P M N"], out: Float[vk.Tensor, "P M N"], last: Float[vk.Tensor, "P N"]):
+    p = vk.tile("P")
+    j = vk.whole("N")
+    total = vk.zeros((p, j), vk.float32)
+    for i in vk.range("M"):
+        row = vk.exp(x[p, i, j])
+        total += row
+        out[p, i, j] = row / vk.sum(row, axis=j)
+    last[p, j] = total
+
+
+@vk.kernel
+def repeated_sums(x: Float[vk.Tensor, "P M N"], out: Float[vk.Tensor, "P M"]):
+    p = vk.tile("P")
+    j = vk.whole("N")
+    total = vk.zeros((p, j), vk.float32)
+    for i in vk.range("M"):
+        total += vk.exp(x[p, i, j])
+        out[p, i] = vk.sum(total, axis=j)
+
+
+def test_what_a_reduction_of_a_range_is_waited_for_with_must_fit():
+    """Straight code that only leads to a reduction is gone through register by register."""
+    sizes = {"P": 64, "M": 64, "N": 64}
+    plan = Plan({"p": 16}, {"j": 64}, lanes="p", order=("p",))
+    one = registers(repeated_sums, sizes, plan)
+    assert one < registers(repeated_rows, sizes, plan)

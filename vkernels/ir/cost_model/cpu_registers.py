@@ -28,19 +28,20 @@ def cpu_registers(at: PlanBatch, limits: Limits, everywhere: bool = False) -> Nu
     iterations: see `cpu_spills`. So such loops count only `everywhere`. Beside a loop that streams results of dots,
     straight code may do so too, once a program, as beside one whose sums a matrix unit gives back in memory. Of other
     straight code that runs once beside loops the largest tile counts: compilers go through it register by register, and
-    what is beside it moves through memory at most once. So does straight code that a range repeats, where there are no
-    dots: what does not fit is stored and loaded once an iteration, which `cpu_spills` counts. Loops without dots beside
-    loops with dots do what these need once for each of many products, so they may spill too.
+    what is beside it moves through memory at most once. So they do through straight code that a range repeats without
+    dots, once an iteration, as `cpu_spills` counts; but not where a reduction is waited for, and the tile is used
+    again after it. Loops without dots beside loops with dots do what these need once for each of many products, so they
+    may spill too.
     """
     worst: Numbers = 0
     streams = any(loop.rescaled for loop in at.loops)
     has_dots = any(loop.has_dots for loop in at.loops)
     given_back = on_matrices(iter(at.loops), at, limits)
     for loop in at.loops:
-        may_spill = (has_dots and not loop.has_dots) if loop.axes else streams or (loop.ranges and not has_dots)
+        may_spill = (has_dots and not loop.has_dots) if loop.axes else streams
         if everywhere or not (may_spill or _is_around_others(loop, at)):
-            is_once = not everywhere and _runs_once_beside_loops(loop, at)
-            taken = _largest(loop, at, limits) if is_once else loop_registers(loop, at, limits)
+            in_turn = _runs_once_beside_loops(loop, at) or (not has_dots and _is_repeated_alone(loop, at))
+            taken = _largest(loop, at, limits) if in_turn and not everywhere else loop_registers(loop, at, limits)
             worst = np.maximum(worst, taken if loop.axes else np.where(given_back, 0, taken))
     return worst
 
@@ -62,6 +63,15 @@ def cpu_spills(loop: Loop, at: PlanBatch, limits: Limits) -> Numbers:
 def _runs_once_beside_loops(loop: Loop, at: PlanBatch) -> bool:
     """Whether a program goes through straight code once, and has loops beside it."""
     return not loop.axes and not loop.ranges and any(other.axes for other in at.loops)
+
+
+def _is_repeated_alone(loop: Loop, at: PlanBatch) -> bool:
+    """Whether a range repeats straight code, and no other code of its with tiles of as many axes."""
+    if loop.axes or not loop.ranges:
+        return False
+    axes = {axis for step in loop.steps for axis in step.axes}
+    beside = (other for other in at.loops if other is not loop and other.ranges == loop.ranges)
+    return not any(axes <= set(step.axes) for other in beside for step in other.steps)
 
 
 def _largest(loop: Loop, at: PlanBatch, limits: Limits) -> Numbers:
