@@ -71,21 +71,22 @@ if TYPE_CHECKING:
     from .inspect.admit import Admission, admit
 
 __all__ = [
-    "Admission", "ArgumentError", "Axis", "AxisError", "Budget", "BudgetError", "BundleError", "CheckError", "Constant",
-    "DType", "Error", "FileError", "Function", "Home", "IRError", "Kernel", "KernelWarning", "LaunchEvent", "Limits",
-    "NotInBundleError", "OptionError", "OutOfMemoryError", "Parameter", "Pin", "Plan", "PlanError", "RaceError",
-    "ResourceError", "Scalar", "Scratch", "SetupError", "SlowPlanWarning", "SourceError", "Tensor", "Tile", "Trial",
-    "Tuned", "Tuning", "Tunings", "TypeMismatchError", "UnknownNameError", "UnsupportedError", "UntrustedError",
-    "abs", "admit", "all", "any", "argmax", "argmin", "atomic_add", "atomic_max", "atomic_min", "bfloat16", "bits",
-    "bool", "bool_", "broadcast", "cast", "ceil", "clamp", "compute_dtype", "cos", "cumulative_max", "cumulative_min",
-    "cumulative_product", "cumulative_sum", "device_assert", "dot", "erf", "exp", "exp2", "expm1", "float8_e4m3fn",
-    "float8_e5m2", "float16", "float32", "float64", "floor", "fma", "full", "full_like", "function", "gelu",
-    "get_deterministic", "get_priority", "get_threads", "int8", "int16", "int32", "int64", "isinf", "isnan", "kernel",
-    "load", "log", "log1p", "log2", "max", "maximum", "mean", "min", "minimum", "on_launch", "patient", "phase", "pow",
-    "print", "priority", "product", "profile", "promote", "random", "random_bits", "range", "relu", "reshape", "round",
-    "rsqrt", "scratch", "set_deterministic", "set_threads", "sigmoid", "silu", "sin", "size", "sqrt", "stats", "store",
-    "sum", "tanh", "tile", "torch_op", "transpose", "trunc", "tunable", "tune", "uint8", "uint16", "uint32", "uint64",
-    "use_database", "where", "whole", "zeros", "zeros_like",
+    "Admission", "ArgumentError", "Axis", "AxisError", "Budget", "BudgetError", "BundleError", "CheckError",
+    "Constant", "DType", "Error", "FileError", "Function", "Home", "IRError", "Kernel", "KernelWarning", "LaunchEvent",
+    "Limits", "NotInBundleError", "OptionError", "OutOfMemoryError", "Parameter", "Pin", "Plan", "PlanError",
+    "RaceError", "ResourceError", "Scalar", "Scratch", "SetupError", "SlowPlanWarning", "SourceError", "Tensor",
+    "Tile", "Trial", "Tuned", "Tuning", "Tunings", "TypeMismatchError", "UnknownNameError", "UnsupportedError",
+    "UntrustedError", "abs", "admit", "all", "any", "argmax", "argmin", "argsort", "atomic_add", "atomic_max",
+    "atomic_min", "bfloat16", "bits", "bool", "bool_", "broadcast", "cast", "ceil", "clamp", "compute_dtype", "cos",
+    "cumulative_max", "cumulative_min", "cumulative_product", "cumulative_sum", "device_assert", "dot", "erf", "exp",
+    "exp2", "expm1", "float8_e4m3fn", "float8_e5m2", "float16", "float32", "float64", "floor", "fma", "full",
+    "full_like", "function", "gelu", "get_deterministic", "get_priority", "get_threads", "int8", "int16", "int32",
+    "int64", "isinf", "isnan", "kernel", "load", "log", "log1p", "log2", "max", "maximum", "mean", "min", "minimum",
+    "on_launch", "patient", "phase", "pow", "print", "priority", "product", "profile", "promote", "random",
+    "random_bits", "range", "reduce", "relu", "reshape", "round", "rsqrt", "scan", "scratch", "set_deterministic",
+    "set_threads", "sigmoid", "silu", "sin", "size", "sort", "sqrt", "stats", "store", "sum", "tanh", "tile", "topk",
+    "torch_op", "transpose", "trunc", "tunable", "tune", "uint8", "uint16", "uint32", "uint64", "use_database",
+    "where", "whole", "zeros", "zeros_like",
 ]  # fmt: skip
 
 

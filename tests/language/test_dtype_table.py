@@ -16,15 +16,15 @@ SEEN: list[str] = []
 
 SYMBOLS = ["v + v", "v - v", "v * v", "-v", "v * 2", "v * 2.0", "v / v", "v // v", "v % v", "v ** v", "v < v"]
 SYMBOLS += ["v == v", "v & v", "v | v", "v ^ v", "~v", "v << v", "v >> v"]
-ALONG = ["all", "any", "argmax", "argmin", "max", "mean", "min", "product", "sum"]
+ALONG = ["all", "any", "argmax", "argmin", "argsort", "sort", "max", "mean", "min", "product", "sum"]
 ALONG += [f"cumulative_{name}" for name in ("max", "min", "product", "sum")]
 ARGUMENTS = {
     "clamp": "v, 0, 1", "fma": "v, v, v", "maximum": "v, v", "minimum": "v, v", "pow": "v, v", "where": "v == v, v, v",
     "full_like": "v, 1", "broadcast": "v, (i, j, k)", "transpose": "v, (j, i)", "reshape": "v, j, (j,)",
-    "dot": "v, v, axis=j",
+    "dot": "v, v, axis=j", "reduce": "vk.maximum, v, axis=j", "scan": "vk.maximum, v, axis=j",
 }  # fmt: skip
 OTHER = {"cast", "full", "zeros", "scratch", "random", "random_bits", "load", "store", "atomic_add", "atomic_max"}
-OTHER |= {"atomic_min", "compute_dtype", "device_assert", "phase", "print", "range", "size", "tile", "whole"}
+OTHER |= {"atomic_min", "compute_dtype", "device_assert", "phase", "print", "range", "size", "tile", "topk", "whole"}
 """What has no dtype of a tile's, or the one that it is told."""
 
 

@@ -39,6 +39,9 @@ SCANS = {
 }  # fmt: skip
 
 
+LATEST = "@vk.function\ndef latest(before, here):\n    return vk.where(here % 3 != 0, here, before)"
+"""A helper of every kernel: the later of two numbers that is no multiple of 3."""
+
 PLACES = 97
 """Elements of what is gathered from and scattered into; more than a kernel has along its tile axis."""
 
@@ -168,6 +171,29 @@ class Case:
         dtype = value.dtype if name.endswith(("max", "min")) else "int64"
         self.keep(f"vk.{name}({value.name}, axis=j)", dtype, SCANS[name](value.numbers, axis=1))
 
+    def order(self) -> None:
+        value, descending = self.value(), bool(self.random.integers(2))
+        how = f"axis=j, descending={descending}"
+        turned = -value.numbers if descending else value.numbers
+        places = np.argsort(turned, axis=1, kind="stable")
+        if self.random.random() < 0.5:
+            self.keep(f"vk.argsort({value.name}, {how})", "int64", places.astype(object))
+        else:
+            self.keep(f"vk.sort({value.name}, {how})", value.dtype, np.take_along_axis(value.numbers, places, 1))
+
+    def fold(self) -> None:
+        """A scan or reduction by a function of two elements that is not commutative: the later one that is not 0."""
+        value, is_scan = self.value(), bool(self.random.integers(2))
+        kept, found = np.zeros(self.shape[0], object), np.zeros(self.shape, object)
+        for step in range(self.shape[1]):
+            here = value.numbers[:, step]
+            kept = np.where(here % 3 != 0, here, kept) if step else here
+            found[:, step] = kept
+        if is_scan:
+            self.keep(f"vk.scan(latest, {value.name}, axis=j)", value.dtype, found)
+        else:
+            self.store(f"vk.reduce(latest, {value.name}, axis=j)", value.dtype, kept, "i")
+
     def gather(self) -> None:
         index, dtype, name = self.value(), self.choice(DTYPES), f"x{len(self.arguments)}"
         numbers = at_the_edges(dtype, (PLACES,), self.random)
@@ -197,7 +223,7 @@ class Case:
         out = f"out{len(self.expected)}"
         self.arguments[out] = now.astype(dtype)
         if place == "3":
-            now[3] = combine(now[3], combine.reduce(value.numbers.ravel()))
+            now[3] = combine.reduce(np.append(value.numbers.ravel(), now[3]))
         else:
             now = combine(now, combine.reduce(value.numbers, axis=1 if place == "i" else 0))
         self.lines.append(f"vk.atomic_{name}({out}[{place}], {value.name})")
@@ -213,7 +239,7 @@ class Case:
         ]
         body = ['i = vk.tile("M")', 'j = vk.whole("N")', *self.lines]
         return (
-            "import jaxtyping as jt\nimport vkernels as vk\n\n\n@vk.kernel\n"
+            f"import jaxtyping as jt\nimport vkernels as vk\n\n\n{LATEST}\n\n\n@vk.kernel\n"
             f"def integers({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in body)
         )
 
@@ -228,7 +254,7 @@ def _sizes(array: np.ndarray[Any, Any]) -> str:
 
 STEPS = (
     *[Case.operate] * 6, *[Case.convert] * 2, Case.invert, *[Case.choose] * 2, Case.by_float, Case.quotient,
-    Case.combine, Case.find, Case.scan, Case.gather, Case.update, Case.total,
+    Case.combine, Case.find, Case.scan, Case.order, Case.fold, Case.gather, Case.update, Case.total,
 )  # fmt: skip
 
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from xdsl.dialects.builtin import i1
-from xdsl.ir import Block
+from xdsl.dialects.builtin import i1, i64
+from xdsl.ir import Block, Region
 
 from vkernels.ir.dialect import (
     AssertOp,
     BoundaryOp,
     PrintOp,
+    RangeOp,
     ScratchOp,
     ScratchType,
     TileOp,
     WholeOp,
+    YieldOp,
 )
 from vkernels.ir.errors import AxisError, TypeMismatchError, UnsupportedError
 
@@ -136,6 +138,8 @@ class KernelBuilder(WholeAxes):
     def range(self, start: Any, stop: Any) -> Range:
         """The positions from `start` (None: 0) to `stop` - 1; bounds are names of sizes, integers, or integer tiles."""
         covers: Extent = None
+        if isinstance(stop, Axis):
+            stop = stop.extent if isinstance(stop.extent, int) else stop.size
         if isinstance(stop, str) or is_number(stop):
             covers = stop
         elif isinstance(stop, Tile):
@@ -143,6 +147,22 @@ class KernelBuilder(WholeAxes):
         first, last = self._bound(0 if start is None else start), self._bound(stop)
         first, last = self.joined([first, last])
         return Range(first, last, covers if start is None or (is_number(start) and start == 0) else None)
+
+    def repeat(
+        self, count: Any, initial: Sequence[Tile], body: Callable[[Tile, Sequence[Tile]], Sequence[Tile]]
+    ) -> tuple[Tile, ...]:
+        """A sequential loop of an operation's own. `count`: its steps; `body`: takes the step, from 0 on, and the
+        carried tiles, and gives as many with the same dtypes and axes."""
+        bounds = self.range(None, count)
+        block = Block(arg_types=[i64, *(tile.ssa.type for tile in initial)])
+        step = Tile(block.args[0], int64, weak=True, covers=count.extent if isinstance(count, Axis) else bounds.covers)
+        carried = [Tile(arg, t.dtype, t.axes) for arg, t in zip(block.args[1:], initial, strict=True)]
+        with self.inside(block):
+            ends = body(step, carried)
+            self.insert(YieldOp([tile.ssa for tile in ends]))
+        op = RangeOp("step", bounds.start.ssa, bounds.stop.ssa, [tile.ssa for tile in initial], Region(block))
+        self.insert(op)
+        return tuple(Tile(ssa, t.dtype, t.axes) for ssa, t in zip(op.results, initial, strict=True))
 
     def _bound(self, value: Any) -> Tile:
         if isinstance(value, str):
@@ -193,10 +213,10 @@ class KernelBuilder(WholeAxes):
             )
         return self.broadcast(self.convert(value, dtype), axes)
 
-    def unnamed_scratch(self, axes: tuple[Axis, ...], dtype: DType) -> Scratch:
-        """Declare a scratchpad for an operation's own use."""
+    def unnamed_scratch(self, axes: tuple[Axis, ...], dtype: DType, name: str = "through") -> Scratch:
+        """Declare a scratchpad for an operation's own use; those of one operation differ in their names."""
         before = self.target, self.in_helper, self.path
-        self.target, self.in_helper, self.path = "through", True, (*self.path, "through")
+        self.target, self.in_helper, self.path = name, True, (*self.path, name)
         try:
             return self.scratch(axes, dtype)
         finally:

@@ -121,6 +121,8 @@ def _shown(signature: inspect.Signature) -> str:
 def _operate(frame: CallFrame, node: ast.Call, function: Any, operation: Any, target: str | None) -> Any:
     args, kwargs, nodes = _arguments(frame, node, references_of(function))
     _bind(frame, node, operation, args, kwargs, f"vk.{function.__name__}")
+    args = [_callable(frame, node, argument) for argument in args]
+    kwargs = {name: _callable(frame, node, argument) for name, argument in kwargs.items()}
     builder = frame.builder
     path = builder.path
     builder.target, builder.path, builder.in_helper = target, (*path, id(node)), bool(frame.callers)
@@ -131,9 +133,27 @@ def _operate(frame: CallFrame, node: ast.Call, function: Any, operation: Any, ta
         builder.target, builder.path = None, path
 
 
+def _callable(frame: CallFrame, node: ast.Call, argument: Any) -> Any:
+    """A helper function that is given to an operation as what the operation calls; other arguments unchanged."""
+    if not isinstance(argument, Function):
+        return argument
+
+    plain = ast.copy_location(ast.Call(node.func, [], []), node)  # the operation's keywords are not the function's
+
+    def combine(*values: Any) -> Any:
+        return _build(frame, node, argument, _bind(frame, plain, argument.function, values, {}, argument.name))
+
+    combine.__name__ = argument.name
+    return combine
+
+
 def _inline(frame: CallFrame, node: ast.Call, function: Any) -> Any:
     args, kwargs, _ = _arguments(frame, node, ())
-    names = _bind(frame, node, function.function, args, kwargs, function.name)
+    return _build(frame, node, function, _bind(frame, node, function.function, args, kwargs, function.name))
+
+
+def _build(frame: CallFrame, node: ast.Call, function: Any, names: dict[str, Any]) -> Any:
+    """Build a helper function's body in place, with its arguments by name."""
     if len(frame.callers) >= _MAX_HELPER_DEPTH:
         raise frame.error(
             node,
