@@ -2,7 +2,9 @@
 
 Python blocks run one after another in one namespace. Those that define kernels also make up the file that commands of
 bash blocks are given: `tutorial.py` of tutorial.md. A block that prints is followed by a text block with just that; a
-line `…` there stands for any lines. Blocks right under a comment, `<!-- name -->`, are other tests' business.
+line `…` there stands for any lines, and one that ends with it for any that begins so. A block that begins with the
+name of a file, `# models.py`, becomes that file. Blocks right under a comment, `<!-- name -->`, are other tests'
+business.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+NAMED = re.compile(r"# (\w+\.py)\n")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$\n?", re.DOTALL | re.MULTILINE)
 
 
@@ -64,6 +67,9 @@ def with_results(path: Path, folder: Path) -> str:
 
 
 def _python(block: Block, file: Path, names: dict[str, object]) -> str:
+    if named := NAMED.match(block.text):
+        (file.parent / named[1]).write_text(block.text)
+        return ""
     before = ""
     if block.defines_kernels:
         before = file.read_text()
@@ -93,4 +99,5 @@ def _bash(text: str, folder: Path) -> str:
 def _merged(shown: str, found: str) -> str:
     """What is shown, if it is what was found but for lines that `…` stands for; else what was found."""
     parts = [re.escape(part) for part in re.split(r"^…\n", shown, flags=re.MULTILINE)]
-    return shown if re.fullmatch("(?:.*\n)*?".join(parts), found) else found
+    wanted = "(?:.*\n)*?".join(parts).replace("…\\\n", ".*\n")
+    return shown if re.fullmatch(wanted, found) else found

@@ -16,6 +16,7 @@ PAGES = [
     "../README.md",
     "index.md",
     "install.md",
+    "bundles.md",
     "concepts.md",
     pytest.param("language.md", marks=pytest.mark.thorough),  # it compiles for a GPU
     "events.md",
@@ -38,6 +39,7 @@ PAGES = [
 @pytest.mark.parametrize("name", PAGES)
 def test_the_page_shows_what_its_code_prints(name, tmp_path, golden, monkeypatch):
     monkeypatch.chdir(tmp_path)  # where its files go
+    monkeypatch.syspath_prepend(tmp_path)
     if "\nvk explain" in (DOCS / name).read_text() and triton.__version__.split(".")[:2] != ["3", "9"]:
         pytest.skip(f"the page shows what Triton 3.9 compiles, here is {triton.__version__}")
     golden(DOCS / name, with_results(DOCS / name, tmp_path))
@@ -58,7 +60,9 @@ print("one\\ntwo\\nthree")
 """
 
 
-@pytest.mark.parametrize("shown", ["one\ntwo\nthree\n", "…\nthree\n", "one\n…\n", "one\n…\nthree\n", "…\ntwo\n…\n"])
+@pytest.mark.parametrize(
+    "shown", ["one\ntwo\nthree\n", "…\nthree\n", "one\n…\n", "one\n…\nthree\n", "…\ntwo\n…\n", "one\nt…\nthree\n"]
+)
 def test_what_is_shown_stays(shown, tmp_path):
     (tmp_path / "page.md").write_text(PAGE % shown)
     assert with_results(tmp_path / "page.md", tmp_path) == PAGE % shown
@@ -76,6 +80,12 @@ def test_what_was_not_printed_is_replaced(shown, tmp_path):
 def test_marked_blocks_are_left_alone(tmp_path):
     (tmp_path / "page.md").write_text("<!-- mine -->\n```python\nraise ValueError\n```\n")
     assert "raise" in with_results(tmp_path / "page.md", tmp_path)
+
+
+def test_a_block_that_names_a_file_becomes_it(tmp_path):
+    (tmp_path / "page.md").write_text("```python\n# other.py\nraise ValueError\n```\n")
+    with_results(tmp_path / "page.md", tmp_path)
+    assert (tmp_path / "other.py").read_text() == "# other.py\nraise ValueError\n"
 
 
 def test_what_is_printed_must_be_shown(tmp_path):

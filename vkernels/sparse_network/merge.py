@@ -84,12 +84,16 @@ def _merge(layer: Layers, copies: Copies, inputs: int) -> tuple[Layers, Copies]:
 
 
 def _add_up(layer: Layers, copies: Copies, inputs: int) -> tuple[Indices, Floats]:
-    from scipy.sparse import csr_array
-
+    """Each output's weights of inputs that have become one added up, in f64."""
     start, column, weight = as_csr(layer)
-    rows = csr_array((weight.astype(np.float64), copies[column], start), shape=(layer.outputs, inputs))
-    rows.sum_duplicates()
-    return to_ell((rows.indptr.astype(np.int64), rows.indices.astype(np.int64), rows.data.astype(np.float32)))
+    keys = np.repeat(np.arange(layer.outputs), np.diff(start)) * inputs + copies[column]
+    order = np.argsort(keys, kind="stable")
+    first = np.flatnonzero(np.diff(keys[order], prepend=-1))
+    keys, sums = keys[order][first], weight.astype(np.float64)[order]
+    if first.size:
+        sums = np.add.reduceat(sums, first)
+    ends = np.cumsum(np.bincount(keys // inputs, minlength=layer.outputs))
+    return to_ell((np.concatenate([[0], ends]), keys % inputs, sums.astype(np.float32)))
 
 
 def distinct_rows(column: Indices, weight: Floats, bias: Floats) -> tuple[NDArray[np.int64], Copies]:

@@ -14,9 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from vkernels.compiler.default_session import default_session
-from vkernels.compiler.specialise import kernel_in
-from vkernels.ir.cost_model.cpu_rows import OWN
 from vkernels.ir.limits import Limits
 from vkernels.ir.pin import Pin
 from vkernels.ir.plan import Plan
@@ -94,6 +91,9 @@ def _choose(
     kernel: Kernel, pin: Pin | None, sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limits
 ) -> Plan:
     """The tuned or cached plan for these sizes, else the best one, which is cached."""
+    from vkernels.compiler.default_session import default_session  # calls of a bundle plan nothing
+    from vkernels.compiler.specialise import kernel_in
+
     scalars = {parameter.name: float for parameter in kernel.parameters if parameter.kind == "scalar"}
     built = kernel_in(kernel.build(kernel.signature(**dtypes, **scalars)))
     pinned = kernel if pin is None else type(kernel)(kernel.function, replace(kernel.options, plan=pin))
@@ -112,6 +112,8 @@ def _pin(sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limits) ->
     """Fixed decisions for dropping images, and for layers, whose outputs are in an order in which neighbours gather the
     same rows: the cost model takes any row for as likely as any other. They depend on the sizes of the call; but for
     the number of lines in a tile, on `round_sizes` of them."""
+    from vkernels.ir.cost_model.cpu_rows import OWN
+
     near = round_sizes(sizes)
     if sizes.keys() == {"N", "P", "I"}:  # a chunk of all images would need a plan for every number of images
         return Pin(tiles={"n": ROWS}, chunks={"i": min(near["I"] // 2, LINE // 4)})
