@@ -6,7 +6,22 @@ from typing import Annotated
 
 import typer
 
-from . import build, bundle, check, coordinate, db, doctor, explain, memory, report, run_spdnn, targets, trace, tune
+from . import (
+    build,
+    bundle,
+    check,
+    coordinate,
+    db,
+    doctor,
+    explain,
+    memory,
+    report,
+    run_bp,
+    run_spdnn,
+    targets,
+    trace,
+    tune,
+)
 from .bench import spdnn as bench_spdnn
 
 app = typer.Typer(
@@ -19,6 +34,7 @@ app = typer.Typer(
 )
 run = typer.Typer(help="Run an application on this machine and check its result.", no_args_is_help=True)
 app.add_typer(run, name="run")
+run.command("bp")(run_bp.run_bp)
 run.command("spdnn")(run_spdnn.run_spdnn)
 bench = typer.Typer(help="Benchmark an application against this machine's measured limits.", no_args_is_help=True)
 app.add_typer(bench, name="bench")

@@ -1,0 +1,1 @@
+"""The bake-off problems of finite elements."""
