@@ -4,6 +4,7 @@
                                      [--apart] [--below normal] [--json FILE] [--markdown FILE]
     python benchmarks/coordinator.py --contracts [--cores 1|2] [--seconds 0.4] [--gap 1e-3] [--only softmax]
     python benchmarks/coordinator.py --throughput [--seconds 0.4] [--rounds 5] [--only softmax]
+    python benchmarks/coordinator.py --simulated [--cores 1|2] [--seconds 0.4] [--rounds 5] [--only softmax]
 
 The *high* task calls a kernel, sleeps for a while (`gap`), and calls it again; the *low* one calls its kernel in a
 loop, in a thread of its own (`--apart`: in a process of its own). In turns: the high task alone; beside the low one as
@@ -13,7 +14,8 @@ task's calls p50 and p99 over those of the same turn alone; p99 of its answers, 
 that was asked for; the low task's calls a second over those by default. Medians of the rounds, with their quartiles.
 
 `--contracts`: which calls `vk.admit` says will end in time, and which do. `--throughput`: two tasks side by side, one
-on each of two cores, over both in turns on both cores.
+on each of two cores, over both in turns on both cores. `--simulated`: calls of high priority as simulated from
+durations and gaps of both tasks alone, over those measured.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -31,6 +34,7 @@ import numpy as np
 import typer
 from common import Machine, Quartiles
 from coordinator_contracts import contracts_kept
+from coordinator_simulated import simulated
 from coordinator_tasks import HIGH, LOW, Apart, Beside, use_cores
 from coordinator_throughput import side_by_side
 from rich.console import Console
@@ -124,13 +128,18 @@ def main(
         bool, typer.Option("--contracts", help="compare answers of vk.admit with what happens")
     ] = False,
     throughput: Annotated[bool, typer.Option("--throughput", help="tasks side by side, over in turns")] = False,
+    is_simulated: Annotated[bool, typer.Option("--simulated", help="simulated over measured calls")] = False,
     json_file: Annotated[Path | None, typer.Option("--json")] = None,
     markdown: Annotated[Path | None, typer.Option()] = None,
 ) -> None:
     use_cores(2 if throughput else cores)
-    if contracts or throughput:
-        report = contracts_kept(seconds, gap, only) if contracts else side_by_side(seconds, rounds, only)
-        for line in report:
+    reports = [
+        *([contracts_kept(seconds, gap, only)] if contracts else []),
+        *([side_by_side(seconds, rounds, only)] if throughput else []),
+        *([simulated(seconds, rounds, gap, only)] if is_simulated else []),
+    ]
+    if reports:
+        for line in chain(*reports):
             console.print(line, soft_wrap=True)
         return
     lines = [

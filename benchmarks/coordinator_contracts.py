@@ -17,12 +17,13 @@ import numpy as np
 from coordinator_tasks import HIGH, LOW, Beside
 
 import vkernels as vk
+from vkernels.compiler.compilation import Compilation
 from vkernels.compiler.default_session import default_session
+from vkernels.runtime.events import LaunchRecord
+from vkernels.runtime.observed_calls import See, observe, stop_observing
 
 TARGETS = (0.8, 1.2, 2.0, 5.0, 20.0)
 LEAST_CALLS = 200
-FIRST_CALLS = 50
-"""Calls that may pass before it is settled how many threads they take: these are not observed."""
 FROM_ALONE, FROM_BESIDE = "alone and modelled", "measured beside"
 
 
@@ -44,23 +45,38 @@ class Outcome:
     is_kept_alone: bool
 
 
+class Durations:
+    """Observes how long calls of high priority take, as contracts do: without Python's part of a call."""
+
+    def __init__(self) -> None:
+        self.took: list[float] = []
+
+    def watch(self, compilation: Compilation, record: LaunchRecord) -> See:
+        def see(start: float, end: float, is_alone: bool) -> None:
+            if vk.get_priority() == "high":
+                self.took.append(end - start)
+
+        return see
+
+
 def durations(
     call: Callable[[], object], low: Beside | None, seconds: float, gap: float, calls: int = LEAST_CALLS
 ) -> list[float]:
     """How long calls of high priority take beside the low task or alone, for so many seconds and calls at least."""
+    found = Durations()
+    observe(found)
     if low is not None:
         low.start("low")
     time.sleep(0.02)
-    took, begin = list[float](), time.perf_counter()
+    begin = time.perf_counter()
     with vk.priority("high"):
-        while time.perf_counter() - begin < seconds or len(took) < calls:
-            start = time.perf_counter()
+        while time.perf_counter() - begin < seconds or len(found.took) < calls:
             call()
-            took.append(time.perf_counter() - start)
             time.sleep(gap)
     if low is not None:
         low.stop()
-    return took
+    stop_observing(found)
+    return found.took
 
 
 def is_kept(took: list[float], p99: float) -> bool:
@@ -84,7 +100,7 @@ def outcomes(high_name: str, low_name: str, seconds: float, gap: float) -> Itera
     for known in (FROM_ALONE, FROM_BESIDE):
         if known == FROM_BESIDE:
             with vk.admit(high, (), p99=1e3, beside=beside):
-                durations(high, low, seconds, gap, LEAST_CALLS + FIRST_CALLS)
+                durations(high, low, seconds, gap)
         for factor in TARGETS:
             answer = vk.admit(high, (), p99=factor * alone, beside=beside, watch=False)
             took = durations(high, low, seconds, gap)
