@@ -28,7 +28,7 @@ from vkernels.targets.host_cpu import usable_cores
 
 from .latency import Beside, Call, Prediction, in_microseconds, predict
 
-MARGIN = 1.5
+MARGIN = 1.25
 """A target must be so many times as long as predicted: p99s of a few hundred calls each differ by as much."""
 
 Neighbour = tuple[Any, Any] | tuple[Any, Any, str]

@@ -179,7 +179,12 @@ def _shared(call: Call, own: CallDemand, others: Sequence[Beside], cores: int) -
     return _Shared(
         slower=slowdown(space, call.plan, [each.demand for each in meanwhile if each.demand is not None]),
         in_turn=in_turn,
-        refetched=refetch_seconds(own, [o.call.demand for o in others if o.call.demand is not None], call.limits),
+        refetched=refetch_seconds(
+            own,
+            [o.call.demand for o in others if o.call.demand is not None],
+            call.limits,
+            None if call.alone is None else call.alone.gap,
+        ),
         wait=max(turns, default=0.0) if everybody > cores else 0.0,
         slice=TIME_SLICE if taken > cores else 0.0,
     )

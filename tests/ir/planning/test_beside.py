@@ -71,6 +71,15 @@ def test_what_uses_neither_caches_nor_memory_costs_nothing():
     assert refetch_seconds(demand_of(space, plan), [quiet], LIMITS) == 0
 
 
+def test_the_longer_others_run_the_more_is_fetched_again():
+    random_, own = random.Random(fresh_seed()), demand_of(*planned(1 << 18))
+    company = others(random_, 3)
+    fetched = [refetch_seconds(own, company, LIMITS, gap) for gap in (0.0, 1e-5, 1e-4, 1e-3, 1.0, None)]
+    assert fetched == sorted(fetched)
+    assert fetched[0] == 0
+    assert fetched[-1] > 0
+
+
 def test_what_no_cache_keeps_is_not_fetched_again():
     space, plan = planned(1 << 26)
     large, small = demand_of(space, plan), demand_of(*planned(1 << 16))

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..cost_model.core_rates import cpu_rates
 from ..cost_model.cpu import lost_between
+from ..cost_model.plan_batch import ModeledTimes
 from ..cost_model.traffic import CacheTraffic
 from ..limits import Limits
 from ..plan import Plan
@@ -61,20 +62,27 @@ def slowdown(space: PlanSearchSpace, plan: Plan, others: Sequence[CallDemand]) -
     return max(1.0, float(found.seconds) / own.seconds) if own.seconds > 0 else 1.0
 
 
-def refetch_seconds(own: CallDemand, others: Sequence[CallDemand], limits: Limits) -> float:
-    """How long a call waits for what it would have found in level 2 and 3, had the others not run since its last one.
+def refetch_seconds(own: CallDemand, others: Sequence[CallDemand], limits: Limits, gap: float | None = None) -> float:
+    """How much longer a call takes as others ran since the last one: it would have found more in level 2 and 3.
 
-    The others are supposed to go through all their bytes between two calls.
+    `gap`: the seconds that they ran; None: until all their bytes have passed. What is fetched again overlaps with the
+    rest of the call as all its parts do.
     """
     if not others or not own.bytes:
         return 0.0
     rates, core = cpu_rates(limits), limits.core_costs
-    passed = sum(other.bytes for other in others)
-    level_2, level_3 = limits.shared * limits.multiprocessors, limits.cache * core.cache_share
-    from_memory = own.bytes * _lost_more(own.bytes, passed, level_3)
-    from_level_3 = own.bytes * _lost_more(own.bytes, passed, level_2)
     memory = min(rates.memory, core.memory * limits.multiprocessors)
-    return from_memory / memory + from_level_3 / rates.level_3
+    passed = sum(_touched(other, rates.level_3, gap) for other in others)
+    lost_2 = _lost_more(own, passed, limits.shared * limits.multiprocessors)
+    lost_3 = _lost_more(own, passed, limits.cache * core.cache_share)
+    again = {"level 3": lost_2 / rates.level_3, "memory": lost_3 / memory}
+    parts = {name: own.parts.get(name, 0.0) + again.get(name, 0.0) for name in {**own.parts, **again}}
+    return max(0.0, float(ModeledTimes(parts, 0.0).seconds - ModeledTimes(own.parts, 0.0).seconds))
+
+
+def _touched(other: CallDemand, level_3: float, gap: float | None) -> float:
+    """Different bytes that another touches in level 3 meanwhile: what was not touched for longest is lost first."""
+    return other.bytes if gap is None else min(other.bytes, other.part("level 3") * level_3 * gap)
 
 
 def _crowded(limits: Limits, level_3: float, memory: float, cache: float) -> Limits:
@@ -110,7 +118,9 @@ def _left(parts: Sequence[float]) -> float:
     return max(1 / (1 + len(parts)), 1 - sum(parts))
 
 
-def _lost_more(own: float, passed: float, capacity: float) -> float:
-    """How much more of a call's own bytes a cache has lost when its next call comes, after others passed through."""
+def _lost_more(own: CallDemand, passed: float, capacity: float) -> float:
+    """How many more of a call's own bytes a cache has lost when its next call comes, as so many others passed."""
     capacity = max(1.0, capacity)
-    return max(0.0, float(lost_between((own + passed) / capacity) - lost_between(own / capacity)))
+    return own.bytes * max(
+        0.0, float(lost_between((own.bytes + passed) / capacity) - lost_between(own.bytes / capacity))
+    )
