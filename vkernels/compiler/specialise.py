@@ -19,10 +19,8 @@ from vkernels.ir.plan import Plan
 from vkernels.ir.transforms.block_sums.bounds import sum_bounds
 
 from .arguments import ArrayView
+from .array_layout import is_aligned, is_large
 from .size_classes import EXACT, WIDE, SizeClass
-
-FAR = 1 << 31
-"""Elements that a 32-bit offset does not count."""
 
 Code = TypeVar("Code")
 
@@ -155,23 +153,3 @@ def known_strides(view: ArrayView) -> tuple[int, ...]:
         stride if known(number, length) else UNKNOWN
         for number, (length, stride) in enumerate(zip(view.shape, view.strides, strict=True))
     )
-
-
-def seen_strides(view: ArrayView) -> tuple[int, ...]:
-    """Strides with 0 for those that do not matter: of dimensions of one element, and of empty tensors."""
-    return tuple(
-        stride if length > 1 and view.size else 0 for length, stride in zip(view.shape, view.strides, strict=True)
-    )
-
-
-def is_aligned(view: ArrayView) -> bool:
-    """Whether its address is a multiple of 16 bytes and so are, in elements, the strides that matter but are not 1, and
-    none is negative."""
-    strides = seen_strides(view)
-    return view.address % WIDE == 0 and all(s == 1 or (s >= 0 and s % WIDE == 0) for s in strides)
-
-
-def is_large(view: ArrayView) -> bool:
-    """Whether some element is 2³¹ elements or more from the first."""
-    low, high = view.reach
-    return max(-low, high - view.itemsize) // view.itemsize >= FAR

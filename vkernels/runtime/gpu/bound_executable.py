@@ -9,7 +9,7 @@ from vkernels.ir.plan import Plan
 
 from ..events import LaunchRecord
 from .device import GpuDevice
-from .native_launch import native_launch, split_code
+from .native_launch import can_launch_natively, native_launch, split_code
 from .packing import Packed
 
 
@@ -26,7 +26,7 @@ class BoundGpuExecutable:
         self._number, self._own_bytes = device.number, packed.own_bytes
         self._current_device, self._stream = driver.current_device, driver.stream
         self._launch: Callable[..., int] | None = None
-        if packed.starts and (address := driver.launch_address):
+        if packed.starts and (address := driver.launch_address) and can_launch_natively():
             self._launch, self._kept = native_launch(packed, address)
 
     def run(self, addresses: Sequence[int], scalars: Sequence[bool | int | float]) -> None:

@@ -46,9 +46,16 @@ def gpu_device(name: str) -> GpuDevice:
     """
     import triton
 
+    found = present_gpu(name)
+    refuse_unless_compiles(found.architecture, triton.__version__)
+    return found
+
+
+@cache
+def present_gpu(name: str) -> GpuDevice:
+    """The same, whatever can be compiled for it. Raises `SetupError` where its driver is missing."""
     number, driver = int(name.partition(":")[2] or 0), gpu_driver()
     target = present_slice(driver.target(number))
-    refuse_unless_compiles(target.architecture, triton.__version__)
     return GpuDevice(number, driver, target, limits_of(target))
 
 

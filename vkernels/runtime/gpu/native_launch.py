@@ -8,7 +8,7 @@ from functools import cache
 from itertools import chain
 
 from ..memory_blocks import Block
-from ..native_functions import NativeFunction, address_in_python, linked
+from ..native_functions import NativeFunction, address_in_python, can_link, linked
 from .launch_ir import IMPORTED, LAUNCH
 from .packing import Packed
 
@@ -30,6 +30,11 @@ def native_launch(packed: Packed, driver: int) -> tuple[Callable[..., int], obje
     count = tensors + scalars + bool(packed.own_bytes) + 1
     words = _words([driver, count, len(packed.template), template, len(launches), starts, len(writes), written])
     return _native_code().bound(words.address), (words, parts)
+
+
+def can_launch_natively() -> bool:
+    """Whether `native_launch` has its code: from a bundle, or by a compiler."""
+    return can_link(LAUNCH)
 
 
 def split_code(result: int) -> tuple[int, int]:

@@ -4,21 +4,58 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from vkernels.compiler.arguments import Arguments
+from vkernels.compiler.array_layout import seen_strides
 from vkernels.compiler.backends.triton_adapter import SCRATCH_ALIGNMENT
-from vkernels.compiler.specialise import seen_strides
 from vkernels.ir.errors import ArgumentError
-from vkernels.ir.lowering.ttir import HostArguments, LaunchParameter, ParameterKind
-from vkernels.ir.planning.resources import OutOfResources, Resource, Shortage
-
-from .loading import LoadedLaunch
+from vkernels.ir.launch_arguments import HostArguments, LaunchParameter, ParameterKind
 
 MAX_PROGRAMS = (1 << 31) - 1
 """Programs that a GPU starts along one dimension of a grid."""
 
 
 _BITS: Mapping[str, int] = {"i1": 1, "i32": 32, "i64": 64}
+
+
+class LaunchLike(Protocol):
+    """The part of a `TtirLaunch` that calls use."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def parameters(self) -> Sequence[LaunchParameter]: ...
+    @property
+    def swap_bytes(self) -> int: ...
+    @property
+    def is_persistent(self) -> bool: ...
+
+
+class BinaryLike(Protocol):
+    """The part of a `Binary` that calls use."""
+
+    @property
+    def threads(self) -> int: ...
+    @property
+    def shared(self) -> int: ...
+    @property
+    def global_scratch(self) -> int: ...
+
+
+class Loaded(Protocol):
+    """A launch that a device has loaded, see `LoadedLaunch`."""
+
+    @property
+    def launch(self) -> LaunchLike: ...
+    @property
+    def binary(self) -> BinaryLike: ...
+    @property
+    def function(self) -> int: ...
+    @property
+    def resident(self) -> int: ...
+    @property
+    def hidden(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -32,7 +69,7 @@ class Start:
     first: int
 
 
-def pack(launches: Sequence[LoadedLaunch], prepared: HostArguments, arguments: Arguments) -> Packed:
+def pack(launches: Sequence[Loaded], prepared: HostArguments, arguments: Arguments) -> Packed:
     """Lay out a call's slots. The launches' swap spaces and Triton's own scratch share memory: they run in turn.
 
     Raises `OutOfResources` for more programs than a GPU starts, `ArgumentError` for a number too large for its
@@ -71,12 +108,14 @@ class Packed:
         self.scalars: list[tuple[int, int, bool]] = []
         self.own: list[tuple[int, int]] = []
 
-    def add(self, loaded: LoadedLaunch, programs: int, swap_bytes: int) -> None:
+    def add(self, loaded: Loaded, programs: int, swap_bytes: int) -> None:
         """Add the slots of one launch, each resident program of which takes `swap_bytes` bytes."""
         launch, binary, first = loaded.launch, loaded.binary, len(self.template)
         grid = min(programs, loaded.resident) if launch.is_persistent else programs
         most = MAX_PROGRAMS - (grid if launch.is_persistent else 0)  # a persistent one counts on by `grid`, in 32 bits
         if programs > most:
+            from vkernels.ir.planning.resources import OutOfResources, Resource, Shortage  # a compiler's
+
             reason = f"has {programs} programs, more than the {most} that a GPU counts: its tiles are too small"
             raise OutOfResources(Shortage(Resource.PROGRAMS, programs, most, reason), launch.name)
         swap, scratch = _up(swap_bytes * grid), binary.global_scratch * grid

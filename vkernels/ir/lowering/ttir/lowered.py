@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from itertools import chain
 from math import prod
 
@@ -17,6 +16,7 @@ from xdsl.ir import Operation, SSAValue
 from vkernels.ir.dialect import BufferOp, LaunchOp, MappedOp, SizeOp, arith
 from vkernels.ir.errors import ArgumentError
 from vkernels.ir.facts import Facts
+from vkernels.ir.launch_arguments import HostArguments, LaunchParameter
 from vkernels.ir.text import print_module
 
 from ..common import SWAP_ALIGNMENT, buffer_sizes, launches_of, swap_of_a_call, unsupported
@@ -41,23 +41,6 @@ ARITHMETIC: dict[str, Callable[[int, int], int]] = {
     "arith.minsi": min,
 }
 """The i64 operations on sizes; x / 0 is 0, as everywhere. Sizes are far from where i64 would wrap."""
-
-
-@dataclass(frozen=True)
-class HostArguments:
-    """What one call needs: bytes of each top-level buffer, and programs of each launch.
-
-    `more_swap_bytes`: for each launch, the bytes of swap space that a resident program takes beside the launch's own
-    `swap_bytes`, because they depend on the call's sizes; empty where no launch has such swap space.
-    """
-
-    buffer_bytes: tuple[int, ...]
-    programs: tuple[int, ...]
-    more_swap_bytes: tuple[int, ...] = ()
-
-    def more_swap(self, launch: int) -> int:
-        """The `more_swap_bytes` of one launch, by its number."""
-        return self.more_swap_bytes[launch] if self.more_swap_bytes else 0
 
 
 @dataclass(frozen=True)
@@ -122,32 +105,6 @@ def host_arithmetic(mapped: MappedOp, element_bytes: Callable[[BufferOp], int]) 
         if op.name not in ARITHMETIC and not isinstance(op, SizeOp | arith.ConstantOp):
             raise unsupported(op, "the host does not compute this")
     return HostArithmetic(operations, buffers, tuple(launches), element_bytes, Facts.from_attribute(mapped.facts).sizes)
-
-
-class ParameterKind(StrEnum):
-    """The kinds of a kernel's parameters."""
-
-    POINTER = "pointer"
-    STRIDE = "stride"
-    SCALAR = "scalar"
-    SIZE = "size"
-    BUFFER = "buffer"
-    SWAP = "swap"
-    PROGRAMS = "programs"
-
-
-@dataclass(frozen=True)
-class LaunchParameter:
-    """One parameter of a launch's function.
-
-    `name`: the tensor, scalar or size. `number`: a stride's dimension, or which top-level buffer.
-    `type`: "ptr", "i32", "i64", "f64" or "i1".
-    """
-
-    kind: ParameterKind
-    name: str = ""
-    number: int = 0
-    type: str = "ptr"
 
 
 @dataclass(frozen=True)
