@@ -29,7 +29,7 @@ def test_mistakes_are_told(run_vk, tmp_path):  # noqa: F811
     for options, said in {
         ("--targets", "cpu:x86-64-v9"): "no instruction set",
         ("--targets", "cpu:x86-64-v3+sve"): "no feature",
-        ("--targets", "h900"): "bundles hold code for",
+        ("--targets", "h900"): "there is no target 'h900'",
         ("--sign", tmp_path / "none"): "No such file",
     }.items():
         code, _, errors = run_vk(

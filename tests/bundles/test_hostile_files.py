@@ -4,6 +4,7 @@ import random
 import struct
 import zlib
 from dataclasses import replace
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -123,7 +124,7 @@ def replace_size(file, size):
 def test_manifests_that_are_none_are_refused(text, tmp_path, monkeypatch):
     monkeypatch.setattr(container, "manifest_to_bytes", lambda manifest: text)
     with pytest.raises(vk.BundleError, match="manifest cannot be read"):
-        opened(tmp_path, container_bytes(None, b"", b""), "unsigned")
+        opened(tmp_path, container_bytes(SimpleNamespace(format=1), b"", b""), "unsigned")
 
 
 def test_what_is_not_signed_is_loaded_only_where_that_is_asked_for(built, tmp_path, secret):

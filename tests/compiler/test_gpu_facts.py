@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from vkernels.compiler.arguments import ArrayView
-from vkernels.compiler.specialise import facts_for, is_aligned, is_large, seen_strides
+from vkernels.compiler.array_layout import is_aligned, is_large, seen_strides
+from vkernels.compiler.specialise import facts_for
 from vkernels.ir.facts import Facts
 from vkernels.ir.plan import Plan
 

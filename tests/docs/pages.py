@@ -69,6 +69,7 @@ def with_results(path: Path, folder: Path) -> str:
 def _python(block: Block, file: Path, names: dict[str, object]) -> str:
     if named := NAMED.match(block.text):
         (file.parent / named[1]).write_text(block.text)
+        sys.modules.pop(named[1].removesuffix(".py"), None)  # of another page
         return ""
     before = ""
     if block.defines_kernels:

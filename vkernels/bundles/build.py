@@ -14,17 +14,20 @@ from typing import Any
 
 import msgspec
 
+from vkernels.compiler.arguments import CPU
 from vkernels.compiler.session import CompilerSession
 from vkernels.ir.errors import ArgumentError, Error, OptionError
 from vkernels.ir.plan_json import plan_to_json
 from vkernels.ir.text import print_module
 from vkernels.ir.transforms.merge_tensors import works_in_place
+from vkernels.runtime.gpu.launch_ir import LAUNCH
 from vkernels.runtime.native_functions import compiled_object, native_key
 from vkernels.runtime.pool_ir import pool_ir
 from vkernels.runtime.pool_wait_ir import FUTEX
 
 from . import manifest as records
 from .build_cpu import CpuPiece, CpuTarget, cpu_pieces, cpu_target
+from .build_gpu import GpuPiece, GpuTarget, gpu_pieces, gpu_target
 from .build_request import BuildOptions, BuildRequest
 from .bundle import content_name
 from .identify import source_hash
@@ -55,17 +58,20 @@ def bundled(
     `progress`: is told each step. Raises `OptionError` for targets that do not exist and kernels of the same name, and
     what compiling raises.
     """
-    targets = [cpu_target(name) for name in dict.fromkeys(options.targets)]
+    targets = [target_of(name) for name in dict.fromkeys(options.targets)]
     draft = Draft()
     for request in requests:
         variant = _variant(draft, request, targets, options, session, progress)
         _add_variant(draft, request, variant, options)
-    support = tuple(_support(draft, sorted({target.machine for target in targets})))
-    return records.Manifest(provenance_now(options.command), (*draft.kernels.values(),), support, ()), draft.files
+    machines = {target.machine for target in targets if isinstance(target, CpuTarget)}
+    support = [*_support(draft, sorted(machines))]
+    if len(targets) > sum(isinstance(target, CpuTarget) for target in targets):
+        support.append(_launching(draft))
+    return records.Manifest(provenance_now(options.command), (*draft.kernels.values(),), (*support,), ()), draft.files
 
 
 def _variant(
-    draft: Draft, request: BuildRequest, targets: Sequence[CpuTarget], options: BuildOptions,
+    draft: Draft, request: BuildRequest, targets: Sequence[CpuTarget | GpuTarget], options: BuildOptions,
     session: CompilerSession, progress: Callable[[str], object],
 ) -> records.Variant:  # fmt: skip
     ir = session.variants(request.kernel).ir(request.kernel, request.signature)
@@ -79,6 +85,8 @@ def _variant(
     codes: list[records.Code] = []
     constants = dict(request.signature.constants)
     for target in targets:
+        if request.for_gpus is not None and request.for_gpus != isinstance(target, GpuTarget):
+            continue
         for number, shape in enumerate(request.shapes):
             sizes = " ".join(f"{name}={size}" for name, size in shape.items())
             progress(f"{request.kernel.name} {sizes} for {target.name}")
@@ -86,11 +94,16 @@ def _variant(
             is_last = number == len(request.shapes) - 1
             same = [request.same[number] if request.same else ()]
             same += [((other, written),) for written, other in pairs] if options.in_place else []
-            for piece in cpu_pieces(request, shape, strides, target, options, session, same, is_last):
-                code = _code(draft, piece, target, shape)
+            if isinstance(target, GpuTarget):
+                of_gpu = gpu_pieces(request, shape, strides, target, options, session, same)
+                made = [(_gpu_code(draft, piece, target, shape), piece.tuned) for piece in of_gpu]
+            else:
+                of_cpu = cpu_pieces(request, shape, strides, target, options, session, same, is_last)
+                made = [(_code(draft, piece, target, shape), piece.tuned) for piece in of_cpu]
+            for code, tuned in made:
                 if code not in codes:
                     codes.append(code)
-                constants |= piece.tuned
+                constants |= tuned
     digest = hashlib.sha256(print_module(ir.module).encode()).hexdigest()
     return records.Variant(
         digest, request.signature.tensors, request.signature.scalars, (*constants.items(),), ir.written, pairs,
@@ -111,8 +124,26 @@ def _code(draft: Draft, piece: CpuPiece, target: CpuTarget, shape: Mapping[str, 
     shape = shape if piece.role == "shape" else {}
     return records.Code(
         target.name, target.machine, target.features, piece.role, dict(shape), target.limits_shown, plan, piece.rung,
-        piece.assumes, cpu, piece.same,
+        piece.assumes, cpu, same=piece.same,
     )  # fmt: skip
+
+
+def _gpu_code(draft: Draft, piece: GpuPiece, target: GpuTarget, shape: Mapping[str, int]) -> records.Code:
+    plan = draft.add("plans", msgspec.json.encode(plan_to_json(piece.plan)), "json")
+    ending = "cubin" if target.architecture.startswith("sm_") else "hsaco"
+    names = {
+        name: draft.add(f"gpu/{target.architecture}", content, ending) for name, content in piece.binaries.items()
+    }  # fmt: skip
+    launches = tuple(msgspec.structs.replace(each, binary=names[each.binary]) for each in piece.code.launches)
+    return records.Code(
+        target.name, target.architecture, (), "shape", dict(shape), target.limits_shown, plan, piece.rung,
+        piece.assumes, gpu=msgspec.structs.replace(piece.code, launches=launches), same=piece.same,
+    )  # fmt: skip
+
+
+def target_of(name: str) -> CpuTarget | GpuTarget:
+    """The target of a name: of a CPU, of a GPU or of a slice of one. Raises `OptionError` for other names."""
+    return cpu_target(name) if name.partition(":")[0] == CPU else gpu_target(name)
 
 
 def _add_variant(draft: Draft, request: BuildRequest, variant: records.Variant, options: BuildOptions) -> None:
@@ -168,6 +199,12 @@ def _support(draft: Draft, machines: Iterable[str]) -> Iterable[records.Support]
             triple = f"{machine}-unknown-linux-gnu" if machine != platform.machine() else ""
             name = draft.add(f"runtime/{machine}", compiled_object(text, triple), "o")
             yield records.Support(native_key(text), machine, name)
+
+
+def _launching(draft: Draft) -> records.Support:
+    """The native code by which this machine's calls start launches on GPUs."""
+    name = draft.add(f"runtime/{platform.machine()}", compiled_object(LAUNCH), "o")
+    return records.Support(native_key(LAUNCH), platform.machine(), name)
 
 
 def provenance_now(command: str) -> records.Provenance:

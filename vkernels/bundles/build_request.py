@@ -13,7 +13,7 @@ from vkernels.compiler.protocols import KernelLike, Signature
 class BuildRequest:
     """A kernel to compile. `shapes`: sizes by name, of one or several calls; `strides`: of tensors that are not row
     after row, for each shape; `same`: for each shape, which tensors are one; `left_open`: constants that calls do not
-    give; `reference`: MODULE:NAME."""
+    give; `reference`: MODULE:NAME; `for_gpus`: whether it is for targets that are GPUs, or not; None: for all."""
 
     kernel: KernelLike
     signature: Signature
@@ -22,13 +22,14 @@ class BuildRequest:
     left_open: tuple[str, ...] = ()
     reference: str = ""
     same: tuple[Same, ...] = ()
+    for_gpus: bool | None = None
 
 
 @dataclass(frozen=True)
 class BuildOptions:
-    """What a bundle holds. `targets`: `cpu`, this machine's, or `cpu:INSTRUCTIONS`; `in_place`: also calls in which a
-    tensor that is written is another one; `plain`: also code for sizes that are not named; `deterministic`: calls are
-    set to be. `command`: that built it, for its readers."""
+    """What a bundle holds. `targets`: `cpu`, this machine's, `cpu:INSTRUCTIONS`, or GPUs; `in_place`: also calls in
+    which a tensor that is written is another one; `plain`: also code for sizes that are not named; `deterministic`:
+    calls are set to be. `command`: that built it, for its readers."""
 
     targets: tuple[str, ...] = ("cpu",)
     in_place: bool = False

@@ -13,7 +13,7 @@ import msgspec
 from vkernels.ir.write_file import write_file
 
 from .container import Container, container_bytes, packed_files, read_container, signed_bytes
-from .manifest import FORMAT, Manifest, manifest_to_bytes
+from .manifest import Manifest, manifest_to_bytes
 from .signing import Key, Signature, signatures_from_bytes, signatures_to_bytes
 from .trust import Trust, refuse_untrusted
 
@@ -58,7 +58,7 @@ def write_bundle(path: Path, manifest: Manifest, files: Mapping[str, bytes], key
     """
     entries, stored = packed_files(files)
     complete = msgspec.structs.replace(manifest, files=entries)
-    message = signed_bytes(FORMAT, manifest_to_bytes(complete))
+    message = signed_bytes(complete.format, manifest_to_bytes(complete))
     data = container_bytes(complete, stored, signatures_to_bytes([key.sign(message) for key in keys]))
     write_file(path, data)
 

@@ -55,7 +55,7 @@ def _of_codes(what: str, one: Variant, other: Variant) -> Iterator[str]:
             changed = [
                 name for name, before, after in (
                     ("plan", ones[key].plan, others[key].plan),
-                    ("code", ones[key].cpu.object, others[key].cpu.object),
+                    ("code", (ones[key].cpu, ones[key].gpu), (others[key].cpu, others[key].gpu)),
                     ("assumptions", ones[key].assumes, others[key].assumes),
                     ("limits", ones[key].limits, others[key].limits),
                 ) if before != after
@@ -72,7 +72,8 @@ def code_key(code: Code) -> str:
     """What a piece of code is for, for people."""
     which = described(code.shape) if code.role == "shape" else {"class": "other sizes", "plain": "any sizes"}[code.role]
     same = "".join(f", {one} is {other}" for one, other in code.same)
-    return f"({which}{same}) for {code.target}"
+    apart = ", tensors at any address" if code.gpu is not None and not code.assumes.aligned else ""
+    return f"({which}{same}{apart}) for {code.target}"
 
 
 def merged(bundles: Sequence[Bundle], command: str = "") -> tuple[Manifest, dict[str, bytes]]:

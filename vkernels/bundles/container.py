@@ -125,6 +125,8 @@ def container_of(data: bytes, name: str) -> Container:
     found = Container(
         name, manifest_from_bytes(manifest, name), signatures, signed_bytes(number, manifest), data, start
     )  # fmt: skip
+    if found.manifest.format > number:
+        raise BundleError(f"{name}: format {number} has no code for GPUs")
     found.check_files()
     return found
 
@@ -153,4 +155,6 @@ def container_bytes(manifest: Manifest, stored: bytes, signatures: bytes) -> byt
     text = manifest_to_bytes(manifest)
     total = HEADER.size + len(text) + len(signatures) + len(stored)
     digests = hashlib.sha256(text).digest(), hashlib.sha256(signatures).digest()
-    return HEADER.pack(MAGIC, FORMAT, 0, len(text), len(signatures), total, *digests) + text + signatures + stored
+    return (
+        HEADER.pack(MAGIC, manifest.format, 0, len(text), len(signatures), total, *digests) + text + signatures + stored
+    )

@@ -21,6 +21,7 @@ from vkernels.runtime.call_entry import CallEntry, Runnable, filled
 from vkernels.runtime.dispatch import Launcher
 from vkernels.runtime.threads import get_threads
 
+from .frozen_gpu import FrozenGpuCalls, GpuLoader, gpu_runnable, reachable
 from .loaded_code import LoadedCode
 from .manifest import Code, Kernel, Variant
 from .match import code_for, variant_for
@@ -28,6 +29,8 @@ from .match import code_for, variant_for
 if TYPE_CHECKING:
     from vkernels.compiler.code_providers import CodeProvider
     from vkernels.compiler.compilation import Compilation
+    from vkernels.runtime.gpu.bound_executable import BoundGpuExecutable
+    from vkernels.runtime.gpu.device import GpuDevice
 
 _NO_LIMITS = Limits(registers=0, register_bytes=0, shared=0, multiprocessors=0, cache=0)
 """Of targets that nothing is planned for."""
@@ -82,14 +85,16 @@ class FrozenProvider:
 
 class FrozenLauncher(Launcher):
     """Calls one kernel by its record in a bundle. `read`: loads the code of a record; `runnable`: code of a variant
-    that runs on this machine, the best first; `fallback`: what calls without code of their own do."""
+    that runs on this machine, the best first; `fallback`: what calls without code of their own do; `gpu`: loads code
+    for GPUs."""
 
     def __init__(
         self, kernel: KernelLike, record: Kernel, runnable: Callable[[Variant], Sequence[Code]],
-        read: Callable[[Code], LoadedCode], fallback: str,
+        read: Callable[[Code], LoadedCode], fallback: str, gpu: GpuLoader,
     ):  # fmt: skip
         super().__init__(kernel)
         self._record, self._runnable, self._read, self._fallback = record, runnable, read, fallback
+        self._gpu = gpu
 
     def _compilation(
         self, values: Sequence[Any], left_open: Mapping[int, Constant], is_deterministic: bool,
@@ -98,10 +103,8 @@ class FrozenLauncher(Launcher):
         if keep_stages or plan is not None:
             raise NotInBundleError(f"{self.kernel.name}: frozen calls compile nothing")
         arguments = bind(self.kernel, filled(values, left_open))
-        if arguments.device != CPU:
-            raise NotInBundleError(f"{self.kernel.name}: the bundle has code for CPUs, not for {arguments.device}")
         names = tuple(self.kernel.parameters[number].name for number in left_open)
-        target = CompileTarget(_NO_LIMITS, CPU, f"{CPU}:cores={get_threads()}")
+        target = _target(arguments.device)
         request = CompileRequest(
             self.kernel, arguments, target, (), names, wants_deterministic=is_deterministic
         )  # fmt: skip
@@ -125,6 +128,19 @@ class FrozenLauncher(Launcher):
         provider = FrozenProvider(partial(self._bound, code, arguments))
         return entry.providers.setdefault(same, cast("CodeProvider[Runnable]", provider))
 
+    def _gpu_calls(self, entry: CallEntry, compilation: Compilation) -> Runnable:
+        frozen = cast(FrozenCompilation, compilation)
+        arguments, same, name = frozen.request.arguments, frozen.request.same, self.kernel.name
+        device = _present_gpu(arguments.device)
+        runnable = gpu_runnable(frozen.variant, device)
+
+        def choose(arguments: Arguments) -> BoundGpuExecutable:
+            found = reachable(runnable, arguments)
+            code = code_for(self._record, frozen.variant, found, arguments, same, self._fallback, device.target.name)
+            return self._gpu.bound(device, code, arguments, name)
+
+        return FrozenGpuCalls(device, arguments, choose, name)
+
     def _bound(self, code: Code, arguments: Arguments) -> BoundExecutable:
         loaded = self._read(code)
         return bind_native(self.kernel, arguments, loaded, loaded.plan, code.rung)
@@ -135,3 +151,17 @@ class FrozenLauncher(Launcher):
     ) -> Runnable:  # fmt: skip
         """Raise the error: a frozen call has one plan."""
         raise error
+
+
+def _target(device: str) -> CompileTarget:
+    """The device of a call, that nothing is planned for."""
+    if device == CPU:
+        return CompileTarget(_NO_LIMITS, CPU, f"{CPU}:cores={get_threads()}")
+    found = _present_gpu(device)
+    return CompileTarget(_NO_LIMITS, found.architecture, found.slice)
+
+
+def _present_gpu(device: str) -> GpuDevice:
+    from vkernels.runtime.gpu.device import present_gpu
+
+    return present_gpu(device)

@@ -20,6 +20,7 @@ from vkernels.runtime.shared_launchers import use_launchers
 from vkernels.targets.instruction_sets import lacking
 
 from .bundle import Bundle, open_bundle
+from .frozen_gpu import GpuLoader
 from .frozen_kernel import FrozenKernel
 from .frozen_launcher import FrozenLauncher
 from .identify import record_of
@@ -39,6 +40,7 @@ class FrozenBundle:
         check_fallback(fallback)
         self.bundle, self._fallback = bundle, fallback
         self._loaded: dict[str, LoadedCode] = {}
+        self._gpu = GpuLoader(bundle)
         self._kernels = {record.name: FrozenKernel(record) for record in bundle.manifest.kernels}
         for kernel in self._kernels.values():
             kernel.use(self._launcher(kernel, kernel.record))
@@ -84,10 +86,10 @@ class FrozenBundle:
         return self._launcher(kernel, record_of(self.bundle.manifest, kernel, self.bundle.path.name))
 
     def _launcher(self, kernel: KernelLike, record: Kernel) -> FrozenLauncher:
-        return FrozenLauncher(kernel, record, _runnable, self._read, self._fallback)
+        return FrozenLauncher(kernel, record, _runnable, self._read, self._fallback, self._gpu)
 
     def _read(self, code: Code) -> LoadedCode:
-        key = f"{code.cpu.object} {code.plan}"
+        key = f"{code.binaries} {code.plan}"
         return self._loaded.get(key) or self._loaded.setdefault(key, load_code(self.bundle, code))
 
 

@@ -31,13 +31,14 @@ class LoadedCode:
 
 def load_code(bundle: Bundle, code: Code) -> LoadedCode:
     """Load the code of a record. Raises `BundleError` where its functions are not what the manifest states."""
-    where = f"{bundle.path.name}: {code.cpu.object}"
-    loaded = load_object(bundle.read(code.cpu.object), where)
-    names = code.cpu.prepare, *code.cpu.launches
+    cpu = code.cpu
+    assert cpu is not None, "code for a CPU"
+    where = f"{bundle.path.name}: {cpu.object}"
+    loaded = load_object(bundle.read(cpu.object), where)
+    names = cpu.prepare, *cpu.launches
     if missing := [name for name in names if name not in loaded.addresses]:
         raise BundleError(f"{where}: there is no function {missing[0]}")
     prepare, *launches = (loaded[name] for name in names)
-    cpu = code.cpu
     return LoadedCode(prepare, (*launches,), cpu.sizes, cpu.buffers, cpu.workspace, read_plan(bundle, code), loaded)
 
 

@@ -1,10 +1,11 @@
-"""What the manifest of a bundle says, as JSON. docs/bundles.md documents every field; format 1.
+"""What the manifest of a bundle says, as JSON. docs/bundles.md documents every field; formats 1 and 2.
 
 A change that older readers cannot know is a new number of the format, and a way to read what came before.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -12,8 +13,8 @@ from msgspec import Meta
 
 from vkernels.ir.errors import BundleError
 
-FORMAT = 1
-"""The format that is written, and the newest that is read."""
+FORMAT, WITHOUT_GPUS = 2, 1
+"""The newest format that is read, and the one that bundles without code for GPUs are written in."""
 
 MAX_NAME, MAX_TEXT, MAX_ENTRIES, MAX_FILES = 200, 1 << 16, 10_000, 100_000
 MOST = (1 << 62) - 1
@@ -100,12 +101,49 @@ class CpuCode(Record, frozen=True):
     workspace: Annotated[int, Meta(ge=0, le=1 << 32)]
 
 
-class Code(Record, frozen=True):
-    """Code of a kernel for one target.
+class GpuParameter(Record, frozen=True):
+    """A parameter of a launch, see `vkernels.ir.launch_arguments.LaunchParameter`."""
 
-    `target`: as `vk build` names it; `machine`, `features`: that a CPU must be and have. `role`: `shape`, for the sizes
-    of `shape`; `class`, for other sizes; or `plain`, for any layout too. `same`: parameters that have one tensor.
-    `limits`: of the target, that it was planned for; `plan`: a file.
+    kind: Literal["pointer", "stride", "scalar", "size", "buffer", "swap", "programs"]
+    name: Annotated[str, Meta(max_length=MAX_NAME)] = ""
+    number: Annotated[int, Meta(ge=0, le=MAX_ENTRIES)] = 0
+    type: Literal["ptr", "i32", "i64", "f64", "i1"] = "ptr"
+
+
+class GpuLaunch(Record, frozen=True):
+    """A launch: a cubin or hsaco, and what starts it.
+
+    `name`: of its function. `threads`, `shared` bytes, `global_scratch` bytes: of a program; `swap_bytes`: of each one
+    that is resident. `programs`: of the call; `resident`: that run at once, 0 for as many as the device holds;
+    `is_persistent`: each continues with others. `hidden`: parameters that Triton adds behind `parameters`.
+    """
+
+    binary: FileName
+    name: Name
+    threads: Annotated[int, Meta(ge=1, le=1 << 16)]
+    shared: Annotated[int, Meta(ge=0, le=1 << 30)]
+    global_scratch: Annotated[int, Meta(ge=0, le=1 << 30)]
+    swap_bytes: Count
+    programs: Count
+    resident: Annotated[int, Meta(ge=0, le=1 << 31)]
+    is_persistent: bool
+    hidden: Annotated[int, Meta(ge=0, le=MAX_NAME)]
+    parameters: Annotated[tuple[GpuParameter, ...], Meta(max_length=MAX_ENTRIES)]
+
+
+class GpuCode(Record, frozen=True):
+    """The launches of a call, in order, and the bytes of each buffer that they share."""
+
+    launches: Annotated[tuple[GpuLaunch, ...], Meta(min_length=1, max_length=MAX_ENTRIES)]
+    buffers: Annotated[tuple[Count, ...], Meta(max_length=MAX_ENTRIES)] = ()
+
+
+class Code(Record, frozen=True):
+    """Code of a kernel for one target: of a `cpu`, or of a `gpu`.
+
+    `target`: as `vk build` names it; `machine`, `features`: that a CPU must be and have; of a GPU its architecture.
+    `role`: `shape`, for the sizes of `shape`; `class`, for other sizes; or `plain`, for any layout too. `same`:
+    parameters that have one tensor. `limits`: of the target, that it was planned for; `plan`: a file.
     """
 
     target: Name
@@ -117,8 +155,16 @@ class Code(Record, frozen=True):
     plan: FileName
     rung: Name
     assumes: Assumptions
-    cpu: CpuCode
+    cpu: CpuCode | None = None
+    gpu: GpuCode | None = None
     same: Annotated[tuple[Pair, ...], Meta(max_length=MAX_ENTRIES)] = ()
+
+    @property
+    def binaries(self) -> tuple[str, ...]:
+        """The names of its object file, or of the binaries of its launches."""
+        if self.gpu is not None:
+            return tuple(launch.binary for launch in self.gpu.launches)
+        return () if self.cpu is None else (self.cpu.object,)
 
 
 class Variant(Record, frozen=True):
@@ -161,6 +207,16 @@ class Manifest(Record, frozen=True):
     support: Annotated[tuple[Support, ...], Meta(max_length=100)]
     files: Annotated[tuple[File, ...], Meta(max_length=MAX_FILES)]
 
+    @property
+    def codes(self) -> Iterator[Code]:
+        """The code of all kernels."""
+        return (code for kernel in self.kernels for variant in kernel.variants for code in variant.codes)
+
+    @property
+    def format(self) -> int:
+        """The oldest format that has all of its fields."""
+        return FORMAT if any(code.gpu is not None for code in self.codes) else WITHOUT_GPUS
+
     def kernel(self, name: str) -> Kernel | None:
         """The kernel of a name."""
         return next((kernel for kernel in self.kernels if kernel.name == name), None)
@@ -193,8 +249,9 @@ def _check(manifest: Manifest, where: str) -> None:
     if len(set(names)) < len(names):
         raise BundleError(f"{where}: two kernels have the same name")
     used = [support.object for support in manifest.support]
-    for kernel in manifest.kernels:
-        for code in (code for variant in kernel.variants for code in variant.codes):
-            used += [code.plan, code.cpu.object]
+    for code in manifest.codes:
+        if (code.cpu is None) == (code.gpu is None):
+            raise BundleError(f"{where}: code for {code.target} must be of a CPU or of a GPU")
+        used += [code.plan, *code.binaries]
     if missing := sorted(set(used) - files):
         raise BundleError(f"{where}: the file {missing[0]} is missing")

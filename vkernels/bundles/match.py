@@ -42,9 +42,11 @@ def variant_for(kernel: Kernel, arguments: Arguments, left_open: Iterable[str]) 
 
 
 def code_for(
-    kernel: Kernel, variant: Variant, runnable: Sequence[Code], arguments: Arguments, same: Same, fallback: str
-) -> Code:
-    """The best code that a call may run. `runnable`: code of the variant for its device, the best first.
+    kernel: Kernel, variant: Variant, runnable: Sequence[Code], arguments: Arguments, same: Same, fallback: str,
+    device: str = "this machine",
+) -> Code:  # fmt: skip
+    """The best code that a call may run. `runnable`: code of the variant for its device, the best first; `device`: its
+    name in messages.
 
     Raises `NotInBundleError` where there is none: for these sizes, or for this device.
     """
@@ -59,7 +61,7 @@ def code_for(
     shown, what = described(arguments.sizes), f"{kernel.name}: the bundle has no code for "
     if not runnable:
         targets = ", ".join(dict.fromkeys(code.target for code in variant.codes)) or "none"
-        raise NotInBundleError(f"{what}this machine; it has code for {targets}")
+        raise NotInBundleError(f"{what}{device}; it has code for {targets}")
     if same:
         pairs = ", ".join(f"{one} and {other}" for one, other in same)
         raise NotInBundleError(f"{what}calls in which {pairs} are the same tensor")

@@ -8,6 +8,10 @@ from vkernels.runtime.objects.load_object import Layout
 
 from .bundle import Bundle
 from .loaded_code import read_plan
+from .manifest import CpuCode
+
+MACHINES = {"sm": 190, "gfx": 224}
+"""ELF's numbers of NVIDIA's and of AMD's GPUs."""
 
 
 def check_contents(bundle: Bundle) -> None:
@@ -17,16 +21,30 @@ def check_contents(bundle: Bundle) -> None:
     """
     for support in bundle.manifest.support:
         read_object(bundle.read(support.object), f"{bundle.path.name}: {support.object}")
-    for kernel in bundle.manifest.kernels:
-        for code in (code for variant in kernel.variants for code in variant.codes):
-            read_plan(bundle, code)
-            where = f"{bundle.path.name}: {code.cpu.object}"
-            read = read_object(bundle.read(code.cpu.object), where)
-            if read.machine != code.machine:
-                raise BundleError(f"{where}: code for {read.machine}, and the manifest states {code.machine}")
-            refuse_other_imports(read, where)
-            Layout.of(read, where)
-            if missing := {code.cpu.prepare, *code.cpu.launches} - set(read.exported):
-                raise BundleError(f"{where}: there is no function {sorted(missing)[0]}")
+    for code in bundle.manifest.codes:
+        read_plan(bundle, code)
+        if code.cpu is not None:
+            _check_object(bundle, code.cpu, code.machine)
+        for name in code.binaries if code.gpu is not None else ():
+            _check_binary(bundle, name, code.machine)
     for entry in bundle.manifest.files:
         bundle.read(entry.name)
+
+
+def _check_object(bundle: Bundle, cpu: CpuCode, machine: str) -> None:
+    where = f"{bundle.path.name}: {cpu.object}"
+    read = read_object(bundle.read(cpu.object), where)
+    if read.machine != machine:
+        raise BundleError(f"{where}: code for {read.machine}, and the manifest states {machine}")
+    refuse_other_imports(read, where)
+    Layout.of(read, where)
+    if missing := {cpu.prepare, *cpu.launches} - set(read.exported):
+        raise BundleError(f"{where}: there is no function {sorted(missing)[0]}")
+
+
+def _check_binary(bundle: Bundle, name: str, architecture: str) -> None:
+    """Whether a binary is an ELF file of the vendor's machine; the driver checks the rest when it loads it."""
+    where, content = f"{bundle.path.name}: {name}", bundle.read(name)
+    machine = MACHINES["sm" if architecture.startswith("sm_") else "gfx"]
+    if content[:4] != b"\x7fELF" or int.from_bytes(content[18:20], "little") != machine:
+        raise BundleError(f"{where}: this is no binary for {architecture}")

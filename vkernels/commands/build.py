@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,7 +27,7 @@ Targets = Annotated[
     str,
     typer.Option(
         metavar="NAME,…",
-        help="cpu (this machine's), cpu:x86-64-v3, cpu:x86-64-v4+avx512vnni, cpu:aarch64, …",
+        help="cpu (this machine's), cpu:x86-64-v3, cpu:x86-64-v4+avx512vnni, cpu:aarch64, h100-sxm5-80, mi300x, …",
     ),
 ]
 Shapes = Annotated[
@@ -104,13 +105,21 @@ def build(
     wanted = [parse_specialisation(dtype, shape, constants, layout) for shape in each_shape]
     programs = [name for name in kernels if is_in_file(name) and not is_kernel(name)]
     named = [name for name in kernels if name not in programs]
-    tasks = [task for request in wanted for task in (resolve_tasks(named, request, CATALOGUE) if named else ())]
-    requests = bundle_requests(tasks, wanted[0].layouts)
+    names = tuple(dict.fromkeys(name.strip() for name in targets.split(",") if name.strip()))
+    requests: list[BuildRequest] = []
+    for on_gpus in sorted({name.partition(":")[0] != "cpu" for name in names}):
+        if on_gpus and programs:
+            raise OptionError(f"{programs[0]}: programs are recorded on the CPU: name the kernels for a GPU one by one")
+        tasks = [
+            task for request in wanted for task in (resolve_tasks(named, request, CATALOGUE, on_gpus) if named else ())
+        ]
+        requests += [replace(request, for_gpus=on_gpus) for request in bundle_requests(tasks, wanted[0].layouts)]
     for name in programs:
         requests += program_requests(name)
-    names = tuple(name.strip() for name in targets.split(",") if name.strip())
     options = BuildOptions(names, in_place, plain, deterministic, shlex.join(["vk", *sys.argv[1:]]))
-    steps = len(dict.fromkeys(names)) * sum(len(request.shapes) for request in requests)
+    of_gpus = sum(name.partition(":")[0] != "cpu" for name in names)
+    counts = {None: len(names), True: of_gpus, False: len(names) - of_gpus}
+    steps = sum(counts[request.for_gpus] * len(request.shapes) for request in requests)
     with progress_bar() as report, default_session().patient():
         done = iter(range(steps))
 

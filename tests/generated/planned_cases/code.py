@@ -11,9 +11,10 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tests.ir.lowering.llvm.running import Call
 from vkernels.compiler.arguments import ArrayView
+from vkernels.compiler.array_layout import is_aligned, is_large, seen_strides
 from vkernels.compiler.backends.llvm import NativeKernel, compile_cpu, host_scales
 from vkernels.compiler.size_classes import EXACT, WIDE, SizeClass
-from vkernels.compiler.specialise import facts_for, is_aligned, is_large, seen_strides
+from vkernels.compiler.specialise import facts_for
 from vkernels.ir.dialect import MappedOp
 from vkernels.ir.errors import PlanError
 from vkernels.ir.facts import UNKNOWN, Facts

@@ -234,7 +234,8 @@ def use(monkeypatch: Any, driver: FakeDriver, compile_jobs: Callable[..., Any] =
     target = driver.target(0)
     device = GpuDevice(0, driver, target, limits_of(target))
     devices = {"cuda:0": device, "cuda:1": replace(device, number=1)}
-    monkeypatch.setattr("vkernels.runtime.gpu.device.gpu_device", devices.__getitem__)
+    for name in ("gpu_device", "present_gpu"):
+        monkeypatch.setattr(f"vkernels.runtime.gpu.device.{name}", devices.__getitem__)
     monkeypatch.setattr("vkernels.compiler.gpu_binaries.BinaryCompiler.compile", lambda self, jobs: compile_jobs(jobs))
     monkeypatch.setattr("vkernels.library.gpu_arrays._made_aside", lambda device, make: make())  # torch has no streams
     return device

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -11,6 +12,8 @@ from vkernels.bundles.compare import variant_key
 from vkernels.bundles.frozen_kernel import described
 from vkernels.bundles.manifest import Code
 from vkernels.targets.instruction_sets import lacking
+from vkernels.targets.present import present_targets
+from vkernels.targets.target import Target
 
 from ..results import table_of
 
@@ -37,14 +40,16 @@ def show_bundle(console: Console, bundle: Bundle) -> None:
     if not bundle.signatures:
         console.print("  not signed")
     sizes = {entry.name: entry for entry in manifest.files}
+    has_gpus = any(code.gpu is not None for code in manifest.codes)
+    gpus = [target for target in present_targets() if target.vendor != "cpu"] if has_gpus else []
     for kernel in manifest.kernels:
         for variant in kernel.variants:
             console.print("")
             title = f"{kernel.name}: {variant_key(variant)}"
             table = table_of("sizes", "target", "rung", "bytes", "here", right=("bytes",), title=title)
             for code in variant.codes:
-                stored = sizes[code.cpu.object].size
-                table.add_row(_sizes(code), code.target, code.rung, f"{stored:,}", _here(code))
+                stored = sum(sizes[name].size for name in dict.fromkeys(code.binaries))
+                table.add_row(_sizes(code), code.target, code.rung, f"{stored:,}", _here(code, gpus))
             console.print(table)
 
 
@@ -53,12 +58,15 @@ def _sizes(code: Code) -> str:
     bounds = ", ".join(f"{name} ≤ {most:,}" for name, most in code.assumes.most.items())
     match code.role:
         case "shape":
-            return described(code.shape) + same
+            apart = ", at any address" if code.gpu is not None and not code.assumes.aligned else ""
+            return described(code.shape) + same + apart
         case "class":
             return f"others{f', {bounds}' if bounds else ''}"
     return "any, any strides"
 
 
-def _here(code: Code) -> str:
+def _here(code: Code, gpus: Sequence[Target]) -> str:
+    if code.gpu is not None:
+        return "yes" if any(gpu.architecture == code.machine for gpu in gpus) else f"no: {code.machine}"
     missing = lacking(code.machine, code.features)
     return f"no: {', '.join(missing[:3])}{', …' if len(missing) > 3 else ''}" if missing else "yes"

@@ -11,7 +11,8 @@ from xdsl.ir import Attribute
 
 from ...dialect import tt
 from ...errors import ArgumentError, IRError
-from ...lowering.ttir.lowered import LaunchParameter, LoweredTtir, ParameterKind
+from ...launch_arguments import LaunchParameter, ParameterKind
+from ...lowering.ttir.lowered import LoweredTtir
 from ...lowering.ttir.state import SLOT_BYTES
 from ..elementwise import ARITH_HANDLERS, MATH_HANDLERS
 from ..numbers import Array, dtype_of

@@ -22,10 +22,10 @@ from xdsl.ir import Attribute, Block, BlockArgument, SSAValue
 from vkernels.ir.analysis.half_sums import sizes_of_half_sums
 from vkernels.ir.dialect import BufferOp, MappedOp, ScratchOp, TensorArgumentType, tt
 from vkernels.ir.facts import UNKNOWN, Facts
+from vkernels.ir.launch_arguments import LaunchParameter, ParameterKind
 
 from ..common import buffer_sizes, contiguous_strides, size_names, unsupported
 from .builder import Number
-from .lowered import LaunchParameter, ParameterKind
 from .state import I32_RANGE, PointerMemory, TtirState
 from .tiles import memory_element
 
