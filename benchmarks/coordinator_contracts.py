@@ -90,10 +90,11 @@ def outcomes(high_name: str, low_name: str, seconds: float, gap: float) -> Itera
     default_session().call_profiles.forget()
     high, low = HIGH[high_name](), Beside(low_name, ctypes.c_int64())
     with vk.profile(calls=LEAST_CALLS):
-        for call, pause in ((high, gap), (low.call, 0.0)):
-            for _ in range(2 * LEAST_CALLS):
-                call()
-                time.sleep(pause)
+        for call, pause, priority in ((high, gap, "high"), (low.call, 0.0, "low")):
+            with vk.priority(priority):
+                for _ in range(2 * LEAST_CALLS):
+                    call()
+                    time.sleep(pause)
     beside = [(low.call, ())]
     alone = vk.admit(high, (), p99=1e3, watch=False).p50
     assert alone is not None, "it was profiled"

@@ -20,6 +20,7 @@ import vkernels as vk
 from vkernels.compiler.compilation import Compilation
 from vkernels.inspect.latency import TURN, Call
 from vkernels.ir.planning.beside import refetch_seconds, slowdown
+from vkernels.runtime.coordinator.priority import Level
 from vkernels.runtime.coordinator.simulate import SimulatedTask, simulate
 from vkernels.runtime.events import LaunchRecord
 from vkernels.runtime.observed_calls import See, observe, stop_observing
@@ -50,15 +51,16 @@ class Recorded:
         return see
 
 
-def recorded(call: Callable[[], object], seconds: float, gap: float | None) -> Recorded:
+def recorded(call: Callable[[], object], seconds: float, gap: float | None, priority: Level) -> Recorded:
     """Record a task alone: with a sleep between calls, or in a loop where there is no gap."""
     found = Recorded()
     observe(found)
     begin = time.perf_counter()
-    while time.perf_counter() - begin < seconds:
-        call()
-        if gap is not None:
-            time.sleep(gap)
+    with vk.priority(priority):
+        while time.perf_counter() - begin < seconds:
+            call()
+            if gap is not None:
+                time.sleep(gap)
     stop_observing(found)
     return found
 
@@ -100,7 +102,7 @@ def simulated(seconds: float, rounds: int, gap: float, only: str) -> Iterator[st
                 high()
             found, ratios = list[list[float]](), list[list[float]]()
             for number in range(rounds):
-                tasks = tasks_of(recorded(high, seconds, gap), recorded(low.call, seconds, None))
+                tasks = tasks_of(recorded(high, seconds, gap, "high"), recorded(low.call, seconds, None, "low"))
                 calls, _ = simulate(tasks, usable_cores(), SIMULATED_SECONDS, number)
                 took = durations(high, low, seconds, gap, 0)
                 found.append([float(np.quantile(took, part)) for part in (0.5, 0.99)])
