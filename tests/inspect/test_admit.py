@@ -1,5 +1,6 @@
 """`vk.admit` answers from profiles where there are some, else as modelled; and watches what it admitted."""
 
+import os
 import threading
 from dataclasses import replace
 
@@ -318,6 +319,36 @@ def test_other_threads_calls_count_by_their_own_priority():
         thread.start()
         thread.join()
         assert vk.stats().contracts[0].calls == before + 50
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_child_counts_its_own_calls():
+    x, out = np.ones((64, 300), np.float32), np.empty((64, 300), np.float32)
+    with admit(scaled, SIZES, p99=100.0, priority="normal"), vk.patient():
+        for _ in range(30):
+            scaled(x, 2.0, out)
+        before = vk.stats().contracts[0].calls
+        assert before > 0
+        reading, writing = os.pipe()
+        process = os.fork()
+        if process == 0:
+            first = vk.stats().contracts[0].calls
+            for _ in range(30):
+                scaled(x, 2.0, out)
+            os.write(writing, bytes([first, vk.stats().contracts[0].calls]))
+            os._exit(0)
+        os.waitpid(process, 0)
+        first, last = os.read(reading, 2)
+        assert (first, last >= 10, last <= 30) == (0, True, True)  # those that settle the threads are not observed
+        assert vk.stats().contracts[0].calls == before
+    for end in (reading, writing):
+        os.close(end)
+
+
+def test_an_exception_ends_the_watching():
+    with pytest.raises(KeyError), admit(scaled, SIZES, p99=100.0):
+        raise KeyError
+    assert vk.stats().contracts == ()
 
 
 def test_answers_compare_by_what_they_say():

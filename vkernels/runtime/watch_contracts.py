@@ -37,14 +37,20 @@ class Contract:
         self.beside = tuple(sorted(name for _, name in beside))
         self._others = {other.digest for other, _ in beside}
         self._lock = fork_safe_lock()
-        self._calls = self._late = self._broken = self._late_of_hundred = 0
-        self._longest = 0.0
         self._kept: dict[bytes, tuple[Plan, list[float]]] = {}
+        self.begin_anew()
 
     def begin(self) -> None:
         """Watch calls from now on."""
         begin_watching(self)
         observe(self)
+
+    def begin_anew(self) -> None:
+        """Forget all calls."""
+        self._calls = self._late = self._broken = self._late_of_hundred = 0
+        self._longest = 0.0
+        for _, seconds in self._kept.values():
+            seconds.clear()
 
     def end(self) -> None:
         """Watch no more calls. What calls took beside the others becomes a profile. Again, this does nothing."""

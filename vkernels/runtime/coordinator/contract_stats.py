@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -43,6 +44,10 @@ class Watched(Protocol):
         """How it is kept by now."""
         ...
 
+    def begin_anew(self) -> None:
+        """Forget all calls."""
+        ...
+
 
 _lock = fork_safe_lock()
 _watched: list[Watched] = []
@@ -68,3 +73,13 @@ def contract_stats() -> tuple[ContractStats, ...]:
     with _lock:
         watched = list(_watched)
     return tuple(each.stats for each in watched)
+
+
+def _begin_anew() -> None:
+    """A forked child has the contracts of its parent, but not its calls."""
+    for each in _watched:
+        each.begin_anew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)
