@@ -8,29 +8,36 @@ import vkernels.language as vk
 
 
 @vk.kernel
-def to_elements(u: Float[vk.Tensor, "C N"], index: Int[vk.Tensor, "E L"], out: Float[vk.Tensor, "C E L"]):
+def to_elements(u: Float[vk.Tensor, "C N"], index: Int[vk.Tensor, "E L"], out: Float[vk.Tensor, "E C L"]):
     """The values of each element: those of nodes beyond u are 0."""
     c, e, l = vk.tile("C"), vk.tile("E"), vk.tile("L")
     node = index[e, l]
-    out[c, e, l] = vk.load(u[c, node], where=node < vk.size("N"))
+    out[e, c, l] = vk.load(u[c, node], where=node < vk.size("N"))
 
 
 @vk.kernel
-def from_one_element(y: Float[vk.Tensor, "C F"], place: Int[vk.Tensor, "A"], out: Float[vk.Tensor, "C A"]):
+def from_one_element(
+    y: Float[vk.Tensor, "F"], place: Int[vk.Tensor, "A"], out: Float[vk.Tensor, "C A"], length: vk.Constant
+):
+    """`place`: of the first component's value in y; those of the next are `length` further each."""
     c, a = vk.tile("C"), vk.tile("A")
-    out[c, a] = y[c, place[a]]
+    out[c, a] = y[place[a] + length * c]
 
 
 @vk.kernel
 def from_elements(
-    y: Float[vk.Tensor, "C F"], place: Int[vk.Tensor, "S W"], out: Float[vk.Tensor, "C S"], width: vk.Constant
+    y: Float[vk.Tensor, "F"],
+    place: Int[vk.Tensor, "S W"],
+    out: Float[vk.Tensor, "C S"],
+    length: vk.Constant,
+    width: vk.Constant,
 ):
     """The sum of the values of a node in all elements that share it; places of -1 are none."""
     c, s = vk.tile("C"), vk.tile("S")
     total = vk.zeros((c, s), vk.compute_dtype(y))
     for way in range(width):
         at = place[s, way]
-        total += vk.load(y[c, at], where=at >= 0)
+        total += vk.load(y[at + length * c], where=at >= 0)
     out[c, s] = total
 
 

@@ -12,7 +12,7 @@ from vkernels.library.finite_elements import apply_mass, apply_stiffness, apply_
 
 from .geometry import Geometry, Quadrature, geometry, mass_diagonal, quadrature, stiffness_diagonal
 from .kernels import from_elements, from_one_element, to_elements
-from .mesh import Floats, HexMesh, Unknowns, number_unknowns
+from .mesh import Floats, HexMesh, Integers, Unknowns, number_unknowns
 
 KINDS = ("mass", "stiffness", "stiffness_at_nodes")
 
@@ -53,22 +53,33 @@ class Operator:
         return self.summed(self._outputs, out)
 
     def restricted(self, u: Floats, out: Floats | None = None) -> Floats:
-        """The values of vectors at the nodes of each element: components × E × P × P × P; 0 beyond the end of u."""
+        """The values of vectors at the nodes of each element: E × components × P × P × P; 0 beyond the end of u."""
         out = self._new() if out is None else out
-        to_elements(u, self.unknowns.index, out.reshape(len(u), self.mesh.elements, -1))
+        to_elements(u, self.unknowns.index, out.reshape(self.mesh.elements, len(u), -1))
         return out
 
     def summed(self, y: Floats, out: Floats) -> Floats:
         """The transpose of `restricted`: each unknown's values in all elements added up."""
-        flat, alone = y.reshape(self.components, -1), self.unknowns.alone
-        from_one_element(flat, alone, out[:, : len(alone)])
-        shared = self.unknowns.shared
-        from_elements(flat, shared, out[:, len(alone) :], width=shared.shape[1])
+        alone, shared = self._places
+        length = self.unknowns.index.shape[1]
+        from_one_element(y.reshape(-1), alone, out[:, : len(alone)], length=length)
+        from_elements(y.reshape(-1), shared, out[:, len(alone) :], length=length, width=shared.shape[1])
         return out
+
+    @cached_property
+    def _places(self) -> tuple[Integers, Integers]:
+        """Where the first component's values of `unknowns.alone` and `unknowns.shared` lie among those of elements."""
+        length = self.unknowns.index.shape[1]
+        found = []
+        for place in (self.unknowns.alone, self.unknowns.shared):
+            element, within = place // length, place % length
+            moved = np.where(place < 0, -1, element * (length * self.components) + within)
+            found.append(moved.astype(np.int32))
+        return found[0], found[1]
 
     def right_hand_side(self, load: Callable[[Floats], Floats]) -> Floats:
         """The integrals of a function times each unknown's. `load`: takes coordinates, 3 × …, gives components × …."""
-        at_points = load(np.moveaxis(self.geometry.coordinates, 1, 0)) * self.geometry.weight
+        at_points = np.swapaxes(load(np.moveaxis(self.geometry.coordinates, 1, 0)) * self.geometry.weight, 0, 1)
         transposed = Quadrature(self.points.values.T, self.points.slopes.T, self.points.weights)
         y = np.ascontiguousarray(transposed.at_points(at_points), self.dtype)
         return self.summed(y, np.empty(self.shape, self.dtype))
@@ -85,11 +96,11 @@ class Operator:
     def diagonal(self) -> Floats:
         """The operator's diagonal, components × unknowns."""
         of = mass_diagonal if self.kind == "mass" else stiffness_diagonal
-        y = np.repeat(of(self.geometry, self.points)[None], self.components, 0).astype(self.dtype)
+        y = np.repeat(of(self.geometry, self.points)[:, None], self.components, 1).astype(self.dtype)
         return self.summed(y, np.empty(self.shape, self.dtype))
 
     def _new(self) -> Floats:
-        return np.empty((self.components, self.mesh.elements, *(self.mesh.degree + 1,) * 3), self.dtype)
+        return np.empty((self.mesh.elements, self.components, *(self.mesh.degree + 1,) * 3), self.dtype)
 
     @cached_property
     def _inputs(self) -> Floats:
@@ -108,7 +119,6 @@ class Operator:
 
     def _within(self, x: Floats, out: Floats) -> None:
         values, slopes, data = self._stored
-        x, out = np.swapaxes(x, 0, 1), np.swapaxes(out, 0, 1)
         if self.kind == "mass":
             apply_mass(x, values, data, out)
         elif self.kind == "stiffness":

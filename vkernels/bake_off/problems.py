@@ -111,7 +111,7 @@ def error_of(operator: Operator, u: Floats) -> float:
     """The L2 norm of u minus the exact solution, by Gauss's points, relative to that of the exact solution."""
     points = quadrature(operator.mesh.degree)
     found = geometry(operator.mesh, points)
-    at_points = points.at_points(operator.restricted(u).astype(np.float64))
+    at_points = np.swapaxes(points.at_points(operator.restricted(u).astype(np.float64)), 0, 1)
     expected = exact(np.moveaxis(found.coordinates, 1, 0), operator.components)
     apart, whole = (float((each**2 * found.weight).sum()) for each in (at_points - expected, expected))
     return math.sqrt(apart / whole)
