@@ -1,20 +1,23 @@
 """How fast searches find good points: on recorded spaces, one device left out, beside kernel_tuner's strategies.
 
-    python benchmarks/search.py [--repeats 30] [--seeds / --no-seeds] [--only forest,genetic_algorithm] [--cache FOLDER]
+    python benchmarks/search.py [--repeats 30] [--seeds / --no-seeds] [--only forest,genetic_algorithm]
+                                [--trials 100] [--cache FOLDER]
 
 Each GPU's recorded space is searched as if it were new: without seeds, and with those that the other five GPUs give
-(`best_of_neighbours`), which count as evaluations. A score is the optimum's time over that of the best point found so
-far, the mean of the GPUs; shown are its mean over the repeats, which differ by the seed of chance, and the 95 %
-interval of that mean. Replays stop at the optimum. kernel_tuner's strategies run in its own simulation mode where it is
-installed (`pip install 'vkernels[benchmarks]'`). `--alone` searches each file by itself, without seeds: for spaces of
-one device. With `--cache`, finished parts are kept, and not run again.
+(`best_of_neighbours`), which count as evaluations; with `--trials`, of so many points that tuning tried there. A score
+is the optimum's time over that of the best point found so far, the mean of the GPUs; shown are its mean over the
+repeats, which differ by the seed of chance, and the 95 % interval of that mean. Replays stop at the optimum.
+kernel_tuner's strategies run in its own simulation mode where it is installed (`pip install 'vkernels[benchmarks]'`).
+`--alone` searches each file by itself, without seeds: for spaces of one device. With `--cache`, finished parts are
+kept, and not run again.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from time import process_time
@@ -30,25 +33,39 @@ from scipy import stats
 from vkernels.autotune.drive import Stop, drive
 from vkernels.autotune.history import best_of_neighbours
 from vkernels.autotune.recordings import RecordedSpace, read_recording
-from vkernels.autotune.searches import DEFAULT_SEARCH, SEARCHES
+from vkernels.autotune.searches import DEFAULT_SEARCH, SEARCHES, Outcome
 from vkernels.autotune.space import Point
 from vkernels.ir.errors import FileError
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "tuning_spaces"
 MARKS = (25, 50, 100, 200)
+TUNED_BEFORE = 99
+"""The seed of chance of the searches on other devices."""
 OURS = tuple(name for name in SEARCHES if name != "exhaustive")
-Run = Callable[[int, Sequence[Point]], list[float]]
-"""Times of the points measured, in turn, in any unit, by the seed of chance and the points to begin with."""
+Run = Callable[[int, Sequence[Point], Sequence[Mapping[Point, Outcome]]], list[float]]
+"""Times of the points measured, in turn, in any unit, by the seed of chance, the points to begin with, and what points
+took on other devices."""
 console = Console(highlight=False, width=140)
 
 
-def run_ours(recording: RecordedSpace, name: str, seed: int, seeds: Sequence[Point]) -> list[float]:
+def run_ours(
+    recording: RecordedSpace, name: str, seed: int, seeds: Sequence[Point], elsewhere: Sequence[Mapping[Point, Outcome]]
+) -> list[float]:
     """Seconds of the points that one of our searches measures, up to the optimum."""
-    search = SEARCHES[name](recording.space, seed=seed, seeds=seeds)
+    search = SEARCHES[name](recording.space, seed=seed, seeds=seeds, elsewhere=elsewhere)
     while len(search.told) < MARKS[-1] and (search.best is None or search.best.seconds > recording.optimum):
         if drive(search, recording.measure, Stop(evaluations=len(search.told) + 1)) == "space":
             break
     return [told.seconds for told in search.told]
+
+
+def tried(recording: RecordedSpace, count: int) -> Mapping[Point, Outcome]:
+    """What tuning with so many evaluations, without seeds, leaves in a database; all that is recorded for 0."""
+    if not count:
+        return recording.outcomes
+    search = SEARCHES[DEFAULT_SEARCH](recording.space, seed=TUNED_BEFORE)
+    drive(search, recording.measure, Stop(evaluations=count))
+    return {each.point: each.outcome for each in search.told}
 
 
 def scores(times: Sequence[float], optimum: float) -> list[float]:
@@ -57,11 +74,15 @@ def scores(times: Sequence[float], optimum: float) -> list[float]:
     return [float(optimum / best[mark - 1]) for mark in MARKS]
 
 
+def _ours(name: str, recording: RecordedSpace) -> Run:
+    return partial(run_ours, recording, name)
+
+
 def contestants(only: str) -> dict[str, Callable[[RecordedSpace], Run]]:
     """By name, what makes a run on a recording: our searches, then kernel_tuner's."""
     found: dict[str, Callable[[RecordedSpace], Run]] = {}
     for name in OURS:
-        found[name] = lambda recording, name=name: lambda seed, seeds: run_ours(recording, name, seed, seeds)
+        found[name] = partial(_ours, name)
     if find_spec("kernel_tuner") is None:
         console.print("kernel_tuner is not installed: its strategies are left out")
     else:
@@ -71,7 +92,7 @@ def contestants(only: str) -> dict[str, Callable[[RecordedSpace], Run]]:
 
             def make(recording: RecordedSpace, name: str = name) -> Run:
                 theirs = Theirs(recording)
-                return lambda seed, seeds: [1e-3 * ms for ms in theirs.run(name, MARKS[-1], seed, seeds)]
+                return lambda seed, seeds, _: [1e-3 * ms for ms in theirs.run(name, MARKS[-1], seed, seeds)]
 
             found[f"kernel_tuner {name}"] = make
     wanted = [part for part in only.split(",") if part]
@@ -79,11 +100,12 @@ def contestants(only: str) -> dict[str, Callable[[RecordedSpace], Run]]:
 
 
 def measured(
-    make: Callable[[RecordedSpace], Run], recording: RecordedSpace, seeds: Sequence[Point], repeats: int
-) -> list[list[float]]:
-    """The score at each mark, by repeat."""
-    run = make(recording)
-    return [scores(run(seed, seeds), recording.optimum) for seed in range(repeats)]
+    make: Callable[[RecordedSpace], Run], recording: RecordedSpace, elsewhere: Sequence[Mapping[Point, Outcome]],
+    repeats: int,
+) -> list[list[float]]:  # fmt: skip
+    """The score at each mark, by repeat. `elsewhere`: outcomes on other devices, whose best are the seeds."""
+    run, seeds = make(recording), best_of_neighbours(recording.space, elsewhere)
+    return [scores(run(seed, seeds, elsewhere), recording.optimum) for seed in range(repeats)]
 
 
 def mean_with_interval(found: npt.ArrayLike) -> list[tuple[float, float, float]]:
@@ -135,6 +157,7 @@ def main(
     alone: Annotated[bool, typer.Option(help="each recording by itself, without seeds")] = False,
     files: Annotated[str, typer.Option(help="pattern of the recordings' names")] = "convolution-*.json.gz",
     data: Annotated[Path, typer.Option(help="folder of recordings")] = DATA,
+    trials: Annotated[int, typer.Option(help="points that the others know, as a search found them; 0: all")] = 0,
     cache: Annotated[Path | None, typer.Option(help="folder for what is finished")] = None,
 ) -> None:
     """Compare searches on recorded spaces."""
@@ -146,6 +169,7 @@ def main(
     if not recordings:
         console.print(f"no recordings in {data}: nothing to search", markup=False)
         return
+    known = {recording.name: tried(recording, trials) if seeds else {} for recording in recordings}
     names = [recording.name.removeprefix("convolution-") for recording in recordings]
     for seeded in (False, True) if seeds and not alone and len(recordings) > 1 else (False,):
         rows: dict[str, list[list[list[float]]]] = {}
@@ -153,14 +177,15 @@ def main(
             began = process_time()
             rows[label] = []
             for recording in recordings:
-                others = [other.outcomes for other in recordings if other is not recording]
-                begin = best_of_neighbours(recording.space, others) if seeded else []
-                key = f"{label} {recording.name} {'seeded' if seeded else 'alone'} each of {repeats}"
+                others = [known[other.name] for other in recordings if seeded and other is not recording]
+                key = f"{label} {recording.name} {f'seeded {trials}' if seeded else 'alone'} each of {repeats}"
                 rows[label].append(
                     cached(
                         cache,
                         key,
-                        lambda make=make, recording=recording, begin=begin: measured(make, recording, begin, repeats),
+                        lambda make=make, recording=recording, others=others: measured(
+                            make, recording, others, repeats
+                        ),
                     )
                 )
             console.print(f"[dim]{label}: {process_time() - began:.0f} s[/dim]")

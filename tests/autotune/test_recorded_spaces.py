@@ -21,11 +21,11 @@ def means(recordings: list[RecordedSpace], seeded: bool, mark: int) -> float:
     """The mean over devices of the median of the optimum's time over that of the best point found."""
     scores = []
     for recording in recordings:
-        others = [other.outcomes for other in recordings if other is not recording]
-        seeds = best_of_neighbours(recording.space, others) if seeded else []
+        others = [other.outcomes for other in recordings if seeded and other is not recording]
+        seeds = best_of_neighbours(recording.space, others)
         found = []
         for seed in range(REPEATS):
-            search = SEARCHES[DEFAULT_SEARCH](recording.space, seed=seed, seeds=seeds)
+            search = SEARCHES[DEFAULT_SEARCH](recording.space, seed=seed, seeds=seeds, elsewhere=others)
             drive(search, recording.measure, Stop(evaluations=mark))
             found.append(recording.optimum / search.best.seconds if search.best else 0.0)
         scores.append(np.median(found))
@@ -35,7 +35,8 @@ def means(recordings: list[RecordedSpace], seeded: bool, mark: int) -> float:
 @needs_data
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("seeded", "mark", "bar"), [(True, 25, 0.93), (True, 200, 0.97), (False, 50, 0.77), (False, 200, 0.95)]
+    ("seeded", "mark", "bar"),
+    [(True, 25, 0.94), (True, 50, 0.94), (True, 200, 0.98), (False, 50, 0.77), (False, 200, 0.95)],
 )
 def test_the_default_search_reaches_its_bars_on_six_gpus(seeded: bool, mark: int, bar: float) -> None:
     recordings = [read_recording(path) for path in sorted(DATA.glob("convolution-*.json.gz"))]

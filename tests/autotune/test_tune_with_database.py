@@ -128,7 +128,7 @@ def test_a_kernel_by_another_spelling_of_its_path_is_the_same(tmp_path: Path, mo
         history = History(database, other, space.limits, slice_target(SLICE), SLICE, result.caches)
         assert len(history.before(space)) == len(result.successes)
         assert {entry.kernel for entry in database.entries()} == {"spelt.py:double"}
-        assert History(database, longer, larger.limits, slice_target(SLICE), SLICE).neighbours(larger)
+        assert History(database, longer, larger.limits, slice_target(SLICE), SLICE).elsewhere(larger)
 
 
 def test_databases_outlive_changes_of_our_source_that_do_not_change_plans(monkeypatch):

@@ -129,8 +129,8 @@ class History:
                 if plan is not None and entry.provenance.environment == here:
                     yield entry, plan
 
-    def neighbours(self, space: PlanSpace) -> list[Point]:
-        """Points that were fast within other limits, on other devices and for other shapes, best first."""
+    def elsewhere(self, space: PlanSpace) -> list[Mapping[Point, PointOutcome]]:
+        """What points took within other limits, on other devices and for other shapes: of each by itself."""
         if self.database is None:
             return []
         from .database.database import EntryFilter
@@ -145,7 +145,7 @@ class History:
                 continue
             group = groups.setdefault((entry.key.digest, repr(sorted(entry.shape.items())), entry.caches), {})
             group[point] = FailedPoint(str(entry.failure)) if entry.seconds is None else float(entry.seconds)
-        return best_of_neighbours(space.space, list(groups.values()), NEIGHBOUR_SEEDS)
+        return list(groups.values())
 
     def _point(self, space: PlanSpace, plan: Plan, constants: Mapping[str, Any] | None) -> Point | None:
         """The point of a canonical plan. `constants`: values of the tunable ones, which may be a stranger's."""

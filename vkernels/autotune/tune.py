@@ -30,7 +30,7 @@ from .drive import (
     effort_of,
     end_of,
 )
-from .history import History
+from .history import NEIGHBOUR_SEEDS, History, best_of_neighbours
 from .measure import Bench, BenchOptions, BySetting, Candidate, Failed, Measurement, Measures, Outcome, OutOfTimeError
 from .plan_space import PlanSpace, enough_points, read
 from .progress import Listener, Progress
@@ -223,8 +223,10 @@ class TuningRun:
 
     def _started(self) -> Search:
         before, chosen = self.history.before(self.space, self.time.timeout), self.history.chosen_elsewhere(self.space)
-        seeds = dict.fromkeys([self.space.default, *chosen, *self.history.neighbours(self.space), *self.space.seeds])
-        search = SEARCHES[self.search](self.space.space, seed=self.seed, seeds=seeds)
+        elsewhere = self.history.elsewhere(self.space)
+        fast = best_of_neighbours(self.space.space, elsewhere, NEIGHBOUR_SEEDS)
+        seeds = dict.fromkeys([self.space.default, *chosen, *fast, *self.space.seeds])
+        search = SEARCHES[self.search](self.space.space, seed=self.seed, seeds=seeds, elsewhere=elsewhere)
         for number, each in enumerate(before):
             self._note(each.point, each.candidate, each.outcome, number - len(before))
             search.tell(each.point, _point_outcome(each.outcome))

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from ..space import Point, SearchSpace, Value
-from .search import Search, Trial
-
-if TYPE_CHECKING:
-    from sklearn.tree import ExtraTreeRegressor
+from .elsewhere import TimesElsewhere
+from .search import Outcome, Search, Trial
+from .trees import Surrogate
 
 START = 8
 """Random points that are measured before the first prediction, besides the seeds."""
@@ -20,6 +18,8 @@ EXPLORE = 8
 """One of this many points is random: the trees may be wrong about a region without data."""
 BURST, SHARE = 4, 16
 """Points derived from the seeds: this many right after them, then one of so many."""
+PATIENT, ALONE = 12, 2
+"""After this many points without a better one, all but one of so many turns are of the independent search."""
 ELITE = 6
 """Parents of the candidate children."""
 CANDIDATES = 200
@@ -27,16 +27,8 @@ CANDIDATES = 200
 TIE = 1e-2
 """Weight of the mean of all trees where one tree decides, to break its ties."""
 MAX_CHANGED = 3
-GROUPS = 6
-"""Parts of the ensemble. One is refitted after each measurement, so that a step costs only one part's time."""
-TREES = 5
-YOUNG = 16
-"""With fewer measurements than this, all groups are refitted at every step."""
-DISTINGUISHED = 0.5
-"""Share of the measurements, the fastest, that trees tell apart: all slower ones count as equally slow.
-
-Times of slow points differ most, and the trees would spend their branches on them.
-"""
+FAMILIAR = 2000
+"""Points that other devices found fast, from which the trees choose, too."""
 
 
 class ForestSearch(Search):
@@ -49,17 +41,31 @@ class ForestSearch(Search):
 
     Points derived from the seeds use all measurements. The independent search uses only its own, because many good
     seeds from one valley would hide all others from the trees.
+
+    Where times on other devices are known, the trees see them beside each point, and learn what they are worth here:
+    there is one search, which uses all measurements.
     """
 
-    def __init__(self, space: SearchSpace, *, seed: int = 0, seeds: Iterable[Point] = ()) -> None:
+    def __init__(
+        self, space: SearchSpace, *, seed: int = 0, seeds: Iterable[Point] = (),
+        elsewhere: Sequence[Mapping[Point, Outcome]] = (),
+    ) -> None:  # fmt: skip
         super().__init__(space, seed=seed, seeds=seeds)
         self._own: list[Trial] = []
-        self._own_surrogate = Surrogate(space, seed)
-        self._surrogate = Surrogate(space, seed) if self._seeds else self._own_surrogate
+        self._own_surrogate = Surrogate(space.encode, seed)
+        self._surrogate = Surrogate(space.encode, seed) if self._seeds else self._own_surrogate
+        self._elsewhere = TimesElsewhere(space, elsewhere, seed) if elsewhere else None
+        self._taught = Surrogate(self._encode_with_times, seed)
+
+    def _encode_with_times(self, points: Sequence[Point]) -> npt.NDArray[np.float32]:
+        assert self._elsewhere is not None
+        return np.hstack([self.space.encode(points), self._elsewhere.numbers(points)])
 
     def _propose(self, random: np.random.Generator) -> Point | None:
         turn = len(self.told) + len(self._pending)
-        follow = self._follows(turn)
+        if self._elsewhere and not self._is_stuck(turn):
+            return self._propose_as_elsewhere(self._elsewhere, random)
+        follow = not self._elsewhere and self._follows(turn)
         told, surrogate = (self.told, self._surrogate) if follow else (self._own, self._own_surrogate)
         if not follow and (len(told) < START or turn % EXPLORE == 2):
             return None
@@ -77,9 +83,31 @@ class ForestSearch(Search):
         score = mean - spread if refine else predicted[int(random.integers(len(predicted)))] + TIE * mean
         return candidates[int(np.argmin(score))]
 
+    def _propose_as_elsewhere(self, elsewhere: TimesElsewhere, random: np.random.Generator) -> Point | None:
+        """The point with the least predicted mean minus spread, or every other time by one tree."""
+        turn = len(self.told) + len(self._pending)
+        if not any(isinstance(each.outcome, float) for each in self.told):
+            return next(filter(self.is_new, elsewhere.points), None)
+        best = [each.point for each in sorted(self.told, key=lambda each: each.seconds)[:ELITE]]
+        familiar = [point for point in elsewhere.points if self.is_new(point)][:FAMILIAR]
+        near = children(self.space, best, CANDIDATES, random)
+        candidates = self._new([*familiar, *near, *(self.space.sample(random) for _ in range(CANDIDATES))])
+        if not candidates:
+            return None
+        predicted = self._taught.predict(self.told, candidates)
+        mean, spread = predicted.mean(0), predicted.std(0)
+        one = predicted[int(random.integers(len(predicted)))] + TIE * mean
+        return candidates[int(np.argmin(mean - spread if turn % 2 else one))]
+
+    def _is_stuck(self, turn: int) -> bool:
+        """Whether a turn is one of the independent search: what other devices teach has won nothing for a while."""
+        since = len(self.told) - next((n for n, each in enumerate(self.told) if each is self.best), 0)
+        return since > PATIENT and turn % ALONE != 0
+
     def _learn(self, told: Trial) -> None:
         turn = len(self.told) - 1
-        if turn >= len(self._seeds) and not self._follows(turn):
+        alone = self._is_stuck(turn) if self._elsewhere else not self._follows(turn)
+        if turn >= len(self._seeds) and alone:
             self._own.append(told)
 
     def _follows(self, turn: int) -> bool:
@@ -89,47 +117,6 @@ class ForestSearch(Search):
 
     def _new(self, points: Iterable[Point | None]) -> list[Point]:
         return [point for point in dict.fromkeys(points) if point is not None and self.is_new(point)]
-
-
-class Surrogate:
-    """Trees that predict the logarithm of the seconds of the faster half; slower and failed points are all alike.
-
-    The number of measurements determines which of them a group has seen, so predictions depend only on the data.
-    """
-
-    def __init__(self, space: SearchSpace, seed: int) -> None:
-        self._space = space
-        self._seed = seed
-        self._rows: list[npt.NDArray[np.float32]] = []
-        self._groups: list[tuple[int, list[ExtraTreeRegressor]]] = [(0, [])] * GROUPS
-
-    def predict(self, told: Sequence[Trial], points: Sequence[Point]) -> npt.NDArray[np.float64]:
-        """Logarithms of seconds, trees × points. At least one trial must have a time."""
-        self._fit(told)
-        rows = self._space.encode(points)
-        return np.stack([tree.tree_.predict(rows)[:, 0] for _, trees in self._groups for tree in trees])
-
-    def _fit(self, told: Sequence[Trial]) -> None:
-        self._rows += list(self._space.encode([each.point for each in told[len(self._rows) :]]))
-        rows, seconds = np.array(self._rows), np.array([each.seconds for each in told])
-        count = len(told)
-        for group, (fitted, _) in enumerate(self._groups):
-            until = count if count < YOUNG else count - (count - group) % GROUPS
-            if until != fitted:
-                self._groups[group] = until, self._grown(group, rows[:until], seconds[:until])
-
-    def _grown(
-        self, group: int, rows: npt.NDArray[np.float32], seconds: npt.NDArray[np.float64]
-    ) -> list[ExtraTreeRegressor]:
-        from sklearn import config_context
-        from sklearn.tree import ExtraTreeRegressor
-
-        right = np.isfinite(seconds)
-        slow = np.quantile(seconds[right], DISTINGUISHED) if right.any() else 1.0
-        goal = np.log(np.minimum(seconds, slow)).reshape(-1, 1)
-        seeds = np.random.default_rng([self._seed, group]).integers(2**31, size=TREES)
-        with config_context(skip_parameter_validation=True):
-            return [ExtraTreeRegressor(random_state=int(seed)).fit(rows, goal, check_input=False) for seed in seeds]
 
 
 def children(space: SearchSpace, parents: Sequence[Point], count: int, random: np.random.Generator) -> Iterator[Point]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
@@ -45,10 +45,14 @@ class Search(ABC):
 
     Proposals depend only on the space, `seed`, the trials in their order, and the pending points, so a search can be
     replayed. `seeds` that are in the space come first. Several points may be pending at once, and trials of points that
-    were never proposed are accepted.
+    were never proposed are accepted. `elsewhere`: what points took on other devices, of other sizes or slices, each in
+    a unit of its own; searches without a model do not use it.
     """
 
-    def __init__(self, space: SearchSpace, *, seed: int = 0, seeds: Iterable[Point] = ()) -> None:
+    def __init__(
+        self, space: SearchSpace, *, seed: int = 0, seeds: Iterable[Point] = (),
+        elsewhere: Sequence[Mapping[Point, Outcome]] = (),
+    ) -> None:  # fmt: skip
         self.space = space
         self.seed = seed
         self.told: list[Trial] = []
@@ -156,8 +160,11 @@ class LocalSearch(Search):
     restarts at a random point.
     """
 
-    def __init__(self, space: SearchSpace, *, seed: int = 0, seeds: Iterable[Point] = ()) -> None:
-        super().__init__(space, seed=seed, seeds=seeds)
+    def __init__(
+        self, space: SearchSpace, *, seed: int = 0, seeds: Iterable[Point] = (),
+        elsewhere: Sequence[Mapping[Point, Outcome]] = (),
+    ) -> None:  # fmt: skip
+        super().__init__(space, seed=seed, seeds=seeds, elsewhere=elsewhere)
         self._at: Trial | None = None
         self._around: list[Point] = []
 
