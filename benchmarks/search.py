@@ -183,9 +183,7 @@ def main(
                     cached(
                         cache,
                         key,
-                        lambda make=make, recording=recording, others=others: measured(
-                            make, recording, others, repeats
-                        ),
+                        partial(measured, make, recording, others, repeats),
                     )
                 )
             console.print(f"[dim]{label}: {process_time() - began:.0f} s[/dim]")
