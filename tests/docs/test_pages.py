@@ -23,6 +23,7 @@ PAGES = [
     "tracing.md",
     pytest.param("explain.md", marks=pytest.mark.thorough),  # it compiles for a GPU
     "sharing.md",
+    "farm.md",
     "library.md",
     "memory.md",
     "memory-running.md",

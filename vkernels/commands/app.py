@@ -14,6 +14,7 @@ from . import (
     db,
     doctor,
     explain,
+    farm,
     memory,
     report,
     run_bp,
@@ -46,6 +47,7 @@ app.add_typer(coordinate.app, name="coordinate")
 app.add_typer(db.app, name="db")
 app.command("doctor")(doctor.doctor)
 app.command("explain")(explain.explain)
+app.add_typer(farm.app, name="farm")
 app.add_typer(memory.app, name="memory")
 app.command("report")(report.report)
 app.command("targets")(targets.targets)
