@@ -28,6 +28,7 @@ Own = Annotated[list[str] | None, typer.Argument(metavar="ARGS…", help="Argume
 Out = Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Trace file, for ui.perfetto.dev.")]
 Perf = Annotated[bool, typer.Option("--perf-map", help="Name CPU code for Linux's perf in /tmp/perf-PID.map.")]
 Nvtx = Annotated[bool, typer.Option("--nvtx", help="Mark kernels and torch operations as NVTX ranges (CUDA).")]
+Roctx = Annotated[bool, typer.Option("--roctx", help="Mark kernel calls as ROCTX ranges (ROCm).")]
 
 
 def trace(
@@ -36,6 +37,7 @@ def trace(
     output: Out = Path("trace.json"),
     perf_map: Perf = False,
     nvtx: Nvtx = False,
+    roctx: Roctx = False,
 ) -> None:
     """Run a script and write a trace of its kernel calls: when they were planned, compiled and run, in which thread.
 
@@ -46,6 +48,7 @@ def trace(
     check_writable(output)
 
     from vkernels.runtime.perf_map import perf_map as mapped
+    from vkernels.runtime.roctx import roctx_ranges
     from vkernels.runtime.tracing import tracing
 
     found: Trace | None = None
@@ -55,6 +58,8 @@ def trace(
                 typer.echo(f"functions for perf: {stack.enter_context(mapped())}", err=True)
             if nvtx:
                 _emit_nvtx(stack)
+            if roctx:
+                stack.enter_context(roctx_ranges())
             found = stack.enter_context(tracing())
             _run(script, arguments or [])
     finally:
