@@ -85,7 +85,9 @@ def _python(block: Block, file: Path, names: dict[str, object]) -> str:
 def _bash(text: str, folder: Path) -> str:
     printed = []
     for line in text.replace("\\\n", " ").splitlines():
-        command, *arguments = shlex.split(line)
+        if not (words := shlex.split(line, comments=True)):
+            continue
+        command, *arguments = words
         assert command == "vk", f"not run by the tests: {line}"
         environment = os.environ | {"COLUMNS": "100"}
         done = subprocess.run(

@@ -18,6 +18,10 @@ PAGES = [
     "install.md",
     "bundles.md",
     "concepts.md",
+    "first-kernels.md",
+    "measuring.md",
+    "binaries.md",
+    "torch.md",
     pytest.param("language.md", marks=pytest.mark.thorough),  # it compiles for a GPU
     "events.md",
     "tracing.md",
