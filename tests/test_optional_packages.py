@@ -86,5 +86,19 @@ def test_commands_name_what_is_missing(capsys):
     assert "pip install scikit-learn" in capsys.readouterr().err
 
 
+def test_the_command_line_says_that_it_is_not_installed():
+    code = """
+from vkernels.commands import main
+try:
+    main(["doctor"])
+except SystemExit as exit:
+    print(exit.code)
+"""
+    program = HIDE.format(names=("typer", "rich")) + code
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "3\n")
+    assert "is not installed, and the command line needs it: pip install vkernels" in done.stderr
+
+
 def test_a_missing_module_of_ours_is_a_bug():
     assert missing_package(ModuleNotFoundError("No module named 'vkernels.gone'", name="vkernels.gone")) is None
