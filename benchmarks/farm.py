@@ -1,0 +1,82 @@
+"""Order of jobs and number of nodes, replayed on recorded traces.
+
+    python benchmarks/farm.py jobs TRACE
+    python benchmarks/farm.py nodes TRACE
+
+`jobs`: mean and p99 completion of each policy on one server, and of ours at several bounds. `nodes`: utilisation, short
+slots and wake-ups of rules that release and wake nodes, over five fortnights of Philly. Simulated, so the same on all
+machines; seconds to a minute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import typer
+
+from vkernels.farm.nodes import SLOT_SECONDS, Ces, Demand, RecentPeak, Rule, demand_of, replay
+from vkernels.farm.order import Bounded, Fifo, Qssf, Sjf, Srtf
+from vkernels.farm.simulate import simulate
+from vkernels.farm.traces import read_jobs, read_nodes
+
+TURN = 10.0
+BOUNDS = (30e3, 35e3, 40e3, 41e3, 41.5e3, 42e3, 43e3, 45e3, 50e3, 60e3, 1e9)
+FORTNIGHTS = ("2017-10-11", "2017-10-27", "2017-11-05", "2017-11-17", "2017-12-01")
+SLOTS = 14 * 24 * 3600 // SLOT_SECONDS
+BUFFERS = (5, 10, 15, 20, 25, 30, 40)
+app = typer.Typer()
+
+
+@app.command()
+def jobs(trace: Path) -> None:
+    """Print the frontier of mean and p99 on one server."""
+    found = read_jobs(trace)
+    first, shortest = (simulate(found, 1, policy) for policy in (Fifo(), Sjf()))
+    policies = {"FIFO": Fifo(), "SJF, durations known": Sjf(), "SRTF, durations known": Srtf(TURN), "QSSF": Qssf()}
+    policies |= {f"ours, bound {bound:.0f} s": Bounded(TURN, bound) for bound in BOUNDS}
+    policies |= {
+        f"ours, durations known, bound {bound:.0f} s": Bounded(TURN, bound, 0.0, True) for bound in BOUNDS[2:7]
+    }
+    typer.echo("| policy | mean s | of SJF's gain | p99 s | of FIFO's | longest s |\n|---|---|---|---|---|---|")
+    for name, policy in policies.items():
+        outcome = simulate(found, 1, policy)
+        gain = (first.mean - outcome.mean) / (first.mean - shortest.mean)
+        typer.echo(
+            f"| {name} | {outcome.mean:.0f} | {gain:.3f} | {outcome.p99:.0f} | {outcome.p99 / first.p99:.3f} "
+            f"| {outcome.completions.max():.0f} |"
+        )
+
+
+@app.command()
+def nodes(trace: Path) -> None:
+    """Print utilisation, short slots and wake-ups of each rule at each buffer."""
+    demand = demand_of(read_nodes(trace))
+    starts = [_index(demand, day) for day in FORTNIGHTS]
+    typer.echo(f"| rule | buffer | five fortnights | {FORTNIGHTS[-1]} alone |\n|---|---|---|---|")
+    for name, rule in _rules(demand):
+        for buffer in BUFFERS:
+            found = [replay(demand, rule(buffer), start, SLOTS) for start in starts]
+            figures = np.array([(100 * each.utilisation, each.short, each.wakes / 14) for each in found])
+            cells = ["{:.1f} %, {:.1f} short, {:.2f} a day".format(*each) for each in (figures.mean(0), figures[-1])]
+            typer.echo(f"| {name} | {buffer} | {' | '.join(cells)} |")
+
+
+def _index(demand: Demand, day: str) -> int:
+    slot = datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp() // SLOT_SECONDS
+    return int(np.searchsorted(demand.slot, slot))
+
+
+def _rules(demand: Demand) -> Iterator[tuple[str, Callable[[int], Rule]]]:
+    active = demand.active.astype(float)
+    shifted = {"CES, as three hours ago": 18, "CES, as a day ago": 144, "CES, oracle": 0}
+    for name, back in shifted.items():
+        yield name, lambda buffer, back=back: Ces(demand, buffer, lambda now: active[now - back : now - back + 60])
+    yield "reactive", lambda buffer: RecentPeak(demand, buffer, window=36, wakes=1, only_falling=False)
+    yield "ours", lambda buffer: RecentPeak(demand, buffer)
+
+
+if __name__ == "__main__":
+    app()
