@@ -6,7 +6,7 @@ import gc
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from hashlib import sha256
 from itertools import combinations
 from pathlib import Path
@@ -112,6 +112,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-goldens", action="store_true", help="rewrite the golden files with what is found")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave files unread that have no test of the only kind that is asked for, as with `-m unit`."""
+    kind = config.getoption("markexpr")
+    if kind not in ("unit", "compile", "process") or not collection_path.is_file():
+        return None
+    return True if kind_of(collection_path) != kind else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage while modules and tests are made, which are kept for good."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 def pytest_collection_finish() -> None:
     """Look less often for garbage among the many objects that torch, SymPy and the tests themselves keep for good."""
     gc.collect()
@@ -148,20 +166,23 @@ def leave_samples(items: Sequence[pytest.Item]) -> None:
         if isinstance(item, pytest.Function) and marker is not None:
             cases.setdefault((item.nodeid.partition("[")[0], marker.args[0]), []).append(item)
     for (_, count), group in cases.items():
-        for item in by_coverage(group)[count:]:
-            item.add_marker("thorough")
+        taken = {case.nodeid for case in by_coverage(group, count)}
+        for item in group:
+            if item.nodeid not in taken:
+                item.add_marker("thorough")
 
 
-def by_coverage(cases: Sequence[pytest.Function]) -> list[pytest.Function]:
-    """Each time the case with the most values, and pairs of values, of parameters that no case before it has.
+def by_coverage(cases: Sequence[pytest.Function], count: int) -> list[pytest.Function]:
+    """As many cases as `count`: each time the one with the most values, and pairs of values, of parameters that no case
+    before it has.
 
     Among equals the order is that of a hash, the same in each process.
     """
     left = sorted(cases, key=lambda case: sha256(case.nodeid.encode()).digest())
     covers = {case.nodeid: values_and_pairs(case) for case in left}
     covered: set[Any] = set()
-    order = []
-    while left:
+    order: list[pytest.Function] = []
+    while left and len(order) < count:
         best = max(left, key=lambda case: len(covers[case.nodeid] - covered))
         covered |= covers[best.nodeid]
         left.remove(best)
