@@ -185,8 +185,10 @@ def _seen_forward(d: Draw, sizes: dict[str, int]) -> Given:
 
 
 def _seen_slopes(d: Draw, sizes: dict[str, int], of_keys: bool = False) -> Given:
-    """The same with the first key of the one sequence, and room for slopes in whole blocks. Where slopes are the result,
-    every block sees all queries: slopes of others are not written."""
+    """The same with the first key of the one sequence, and room for slopes in whole blocks.
+
+    Where slopes are the result, every block sees all queries: slopes of others are not written.
+    """
     given = _seen(d, sizes, of_keys)
     if of_keys:
         given["block"][:, 2:4] = 0, sizes["M"]
