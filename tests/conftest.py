@@ -41,6 +41,7 @@ KINDS = {
     "autotune/measure/test_drift.py": "unit",
     "autotune/measure/test_intervals.py": "unit",
     "autotune/measure/test_outcomes.py": "unit",
+    "bake_off": "compile",
     "benchmarks": "compile",
     "bundles": "process",
     "benchmarks/test_gpu_day.py": "process",
