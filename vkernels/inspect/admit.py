@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Any
 
 from vkernels.compiler.ahead import shaped_arguments
-from vkernels.compiler.arguments import CPU
+from vkernels.compiler.arguments import Arguments
 from vkernels.compiler.compilation import Compilation
 from vkernels.compiler.default_session import default_session, patient
 from vkernels.compiler.request import CompileRequest
@@ -169,10 +169,7 @@ def _compilation(kernel: Any, inputs: Any, dtype: Any) -> Compilation:
         return _of_shape(kernel, kwargs, dtype)
     values = in_order(kernel, args, kwargs, leave_open=True)
     left_open = [p.name for p, value in zip(kernel.parameters, values, strict=True) if p.tunable and value is p.tunable]
-    arguments = bind(kernel, in_order(kernel, args, kwargs))
-    target = present_target(arguments.device)
-    request = CompileRequest(kernel, arguments, target, (), left_open, wants_deterministic=get_deterministic())
-    return _on_cpu(default_session().compile(request))
+    return _compiled(kernel, bind(kernel, in_order(kernel, args, kwargs)), left_open)
 
 
 def _of_shape(kernel: Kernel, sizes: Mapping[str, int], dtype: Any) -> Compilation:
@@ -180,11 +177,15 @@ def _of_shape(kernel: Kernel, sizes: Mapping[str, int], dtype: Any) -> Compilati
     given = {p.name: float for p in kernel.parameters if p.kind == "scalar" and p.default is p.MISSING}
     signature = kernel.signature(**with_dtype(kernel, dtype, dict(given)))
     left_open = [parameter.name for parameter in kernel.parameters if parameter.tunable is not None]
+    return _compiled(kernel, shaped_arguments(kernel, signature, sizes, {}), left_open)
+
+
+def _compiled(kernel: Kernel, arguments: Arguments, left_open: Sequence[str]) -> Compilation:
+    """What calls with these arguments run, the tunable constants `left_open`."""
     request = CompileRequest(
-        kernel, shaped_arguments(kernel, signature, sizes, {}), present_target(CPU), (), left_open,
-        wants_deterministic=get_deterministic(),
-    )  # fmt: skip
-    return default_session().compile(request)
+        kernel, arguments, present_target(arguments.device), (), left_open, wants_deterministic=get_deterministic()
+    )
+    return _on_cpu(default_session().compile(request))
 
 
 def _on_cpu(compilation: Compilation) -> Compilation:

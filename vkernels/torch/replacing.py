@@ -15,6 +15,7 @@ from torch import nn
 from torch.utils._pytree import tree_flatten, tree_map
 
 from vkernels.compiler.default_session import patient
+from vkernels.inspect.latency import in_microseconds
 from vkernels.ir.errors import Error, OptionError
 
 from .layers import FUSING, LAYERS, Sequential, activation_of, has_hooks, original, run_fused, unfit
@@ -124,7 +125,9 @@ class Layer:
     after: float | None = None
 
     def __str__(self) -> str:
-        times = "" if self.before is None or self.after is None else f"{_shown(self.before)} → {_shown(self.after)}, "
+        times = ""
+        if self.before is not None and self.after is not None:
+            times = f"{in_microseconds(self.before)} → {in_microseconds(self.after)}, "
         return (
             f"{'swapped' if self.swapped else 'left   '}  {self.name or '(itself)'}: {self.kind}: {times}{self.reason}"
         )
@@ -346,7 +349,3 @@ def _fuse(sequential: Any, child: str) -> None:
     if not isinstance(sequential, Sequential):
         sequential.__class__, sequential.fused = Sequential, ()
     sequential.fused = (*sequential.fused, child)
-
-
-def _shown(time: float) -> str:
-    return f"{time * 1e6:.0f} µs" if time < 1e-2 else f"{time * 1e3:.1f} ms"

@@ -216,7 +216,7 @@ def _accesses(step: LoopStep, at: PlanBatch, width: int, core: CoreCosts) -> Num
     touch = step.touch
     assert touch is not None
     lanes = at.choices.lanes
-    if touch.apart is not None and touch.apart[0] == lanes and _lie_across(step, at):  # vectors, and moves of lanes
+    if touch.apart is not None and _are_near(touch, at) and _lie_across(step, at):  # vectors, and moves of lanes
         return slots(step.axes, at, width) * max(1, touch.element_bytes // 4) * 2 * touch.apart[1]
     if _are_apart(step, at):
         if touch.writes:
@@ -235,6 +235,11 @@ def _is_packed(touch: LoopAccess, at: PlanBatch) -> bool:
     return touch.is_laid_out or touch.place in at.choices.packs
 
 
+def _are_near(touch: LoopAccess, at: PlanBatch) -> bool:
+    """Whether whole vectors hold the lanes of an access, a few elements apart."""
+    return touch.apart is not None and touch.apart[0] == at.choices.lanes
+
+
 def _lie_across(step: LoopStep, at: PlanBatch) -> bool:
     """Whether the lanes of a step's vectors are not side by side in memory."""
     touch, lanes = step.touch, at.choices.lanes
@@ -245,9 +250,7 @@ def _lie_across(step: LoopStep, at: PlanBatch) -> bool:
 
 def _are_apart(step: LoopStep, at: PlanBatch) -> bool:
     """Whether each lane of a step's vectors is loaded or stored by itself."""
-    touch = step.touch
-    near = touch is not None and touch.apart is not None and touch.apart[0] == at.choices.lanes
-    return not near and _lie_across(step, at)
+    return step.touch is not None and not _are_near(step.touch, at) and _lie_across(step, at)
 
 
 def turned_rows(step: LoopStep, at: PlanBatch, width: int) -> Numbers | None:

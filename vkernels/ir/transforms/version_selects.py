@@ -11,13 +11,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.traits import IsTerminator, is_side_effect_free
 
 from ..analysis.piecewise import constant_in
 from ..dialect import BroadcastOp, GatherOp, LoadOp, MappedOp, PositionOp, arith, axes_of
-from .version_chunks.branches import Branch, make_branches
+from .version_chunks.branches import Branch, make_branches, only_computes, rest_of
 from .version_chunks.scalars import Scalars, Truth
-from .version_chunks.versions import MOST_OPERATIONS, without_memory
 from .version_loops.conditions import Conditions
 
 MOST_CHOICES = 3
@@ -114,8 +112,11 @@ def _spared(select: Operation, order: Mapping[Operation, int]) -> set[Operation]
         op = pending.pop()
         if not isinstance(op, Operation) or op in found or op not in order:
             continue
-        may_go = is_side_effect_free(op) or isinstance(op, LoadOp | GatherOp)
-        if may_go and not op.regions and all(use.operation in found for result in op.results for use in result.uses):
+        if (
+            only_computes(op)
+            and not op.regions
+            and all(use.operation in found for result in op.results for use in result.uses)
+        ):
             found.add(op)
             pending += [operand.owner for operand in op.operands]
     return found - {select}
@@ -124,10 +125,8 @@ def _spared(select: Operation, order: Mapping[Operation, int]) -> set[Operation]
 def _make_versions(
     block: Block, mapped: MappedOp, condition: SSAValue, selects: Sequence[Operation], start: int, most: int
 ) -> None:
-    ops = [op for op in list(block.ops)[start:] if not op.has_trait(IsTerminator)]
-    if sum(1 for op in ops for _ in op.walk()) > MOST_OPERATIONS:
+    if not (ops := rest_of(block, start)):
         return
-    ops = without_memory(ops)
     scalars = Scalars(InsertPoint.before(ops[0]))
     conditions = Conditions(None, mapped, scalars, reduces=False)
     truths = conditions.holds(condition), conditions.fails(condition)

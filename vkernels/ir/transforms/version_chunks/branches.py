@@ -11,9 +11,12 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator, is_side_effect_free
 
-from ...dialect import GatherOp, LoadOp
+from ...dialect import BufferOp, GatherOp, LoadOp, ScratchOp
 from ...dialect.blocks import terminator
 from .scalars import Scalars, Truth
+
+MOST_OPERATIONS = 400
+"""Operations of which there are versions: longer code would take long to compile."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,27 @@ class Branch:
 
     condition: Truth
     edit: Callable[[Mapping[Operation, Operation]], None]
+
+
+def only_computes(op: Operation) -> bool:
+    """Whether an operation can go where nothing uses its results: it computes, or loads."""
+    return is_side_effect_free(op) or isinstance(op, LoadOp | GatherOp)
+
+
+def rest_of(block: Block, start: int) -> list[Operation]:
+    """The operations of a block from one on, without its terminator; none if their versions would be too long.
+
+    Scratchpads and swap space are moved to before the others, and left out: memory belongs at the launch's top.
+    """
+    ops = [op for op in list(block.ops)[start:] if not op.has_trait(IsTerminator)]
+    if sum(1 for op in ops for _ in op.walk()) > MOST_OPERATIONS:
+        return []
+    rest = [op for op in ops if not isinstance(op, ScratchOp | BufferOp)]
+    for op in ops:
+        if isinstance(op, ScratchOp | BufferOp):
+            op.detach()  # type: ignore[no-untyped-call]
+            Rewriter.insert_op(op, InsertPoint.before(rest[0]))
+    return rest
 
 
 def make_branches(ops: Sequence[Operation], scalars: Scalars, branches: Sequence[Branch]) -> list[Block]:
@@ -70,7 +94,6 @@ def _copy(ops: Sequence[Operation], outputs: Sequence[SSAValue], branch: Branch)
     block.add_op(scf.YieldOp(*(values[value] for value in outputs)))
     branch.edit(copies)
     for op in reversed(list(block.ops)):
-        may_go = is_side_effect_free(op) or isinstance(op, LoadOp | GatherOp)
-        if may_go and not op.has_trait(IsTerminator) and all(not result.uses for result in op.results):
+        if only_computes(op) and not op.has_trait(IsTerminator) and all(not result.uses for result in op.results):
             Rewriter.erase_op(op)
     return block

@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.traits import IsTerminator
+from xdsl.rewriter import InsertPoint
 
-from ...dialect import AccessOp, BufferOp, MappedOp, ScratchOp
+from ...dialect import AccessOp, MappedOp
 from .accesses import piecewise_access
-from .branches import Branch, make_branches
+from .branches import Branch, make_branches, rest_of
 from .candidate import Candidate, Version
 from .guarded import guarded_access
 from .patterns import pattern_access
 from .scalars import Scalars, Truth
-
-MOST_OPERATIONS = 400
-"""Operations of which there are versions: longer code would take long to compile."""
 
 
 def version_block(block: Block, lanes: str, mapped: MappedOp) -> None:
@@ -28,10 +24,8 @@ def version_block(block: Block, lanes: str, mapped: MappedOp) -> None:
     order = {op: number for number, op in enumerate(block.ops)}
     start = min(_start(each, order) for each in accesses)
     accesses = [each for each in accesses if all(_number(v, order) < start for v in each.scalars)]
-    ops = [op for op in list(block.ops)[start:] if not op.has_trait(IsTerminator)]
-    if not accesses or sum(1 for op in ops for _ in op.walk()) > MOST_OPERATIONS:
+    if not accesses or not (ops := rest_of(block, start)):
         return
-    ops = without_memory(ops)
     scalars = Scalars(InsertPoint.before(ops[0]))
     versions = [version for each in accesses if (version := each.version(scalars)) is not None]
     straight: Truth = bool(versions)
@@ -45,16 +39,6 @@ def version_block(block: Block, lanes: str, mapped: MappedOp) -> None:
     if valid is not False and any(version.split is not None for version in versions):
         branches.append(Branch(valid, lambda copies: _edit(versions, copies, scalars, straight=False)))
     make_branches(ops, scalars, branches)
-
-
-def without_memory(ops: Sequence[Operation]) -> list[Operation]:
-    """Move scratchpads and swap space to before the others, and return those: memory belongs at the launch's top."""
-    rest = [op for op in ops if not isinstance(op, ScratchOp | BufferOp)]
-    for op in ops:
-        if isinstance(op, ScratchOp | BufferOp):
-            op.detach()  # type: ignore[no-untyped-call]
-            Rewriter.insert_op(op, InsertPoint.before(rest[0]))
-    return rest
 
 
 def _candidate(op: Operation, lanes: str, mapped: MappedOp) -> Candidate | None:
