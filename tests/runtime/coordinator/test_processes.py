@@ -10,7 +10,7 @@ from multiprocessing import Pipe
 import pytest
 
 from tests.library.reference import fresh_seed
-from tests.runtime.coordinator.test_pools_of_priorities import Pools, of_python
+from tests.runtime.coordinator.test_pools_of_priorities import Pools, gives_way, is_true_within, of_python
 from tests.runtime.programs import Programs, Slots
 from vkernels.ir.errors import SetupError
 from vkernels.runtime.coordinator import shared_board
@@ -97,7 +97,7 @@ class Slow:
     """A call whose programs take 2 ms each, in a thread."""
 
     def __init__(self, pools, priority, count):
-        self.done = []
+        self.pools, self.priority, self.done = pools, priority, []
 
         def slow(p):
             time.sleep(0.002)
@@ -106,12 +106,9 @@ class Slow:
         self.call, self.kept = of_python(slow, count, 1)
         self.thread = threading.Thread(target=pools.run, args=(self.call, priority))
 
-    def rate(self):
-        """Programs in 25 ms, once a turn has ended."""
-        time.sleep(0.01)
-        before = len(self.done)
-        time.sleep(0.025)
-        return len(self.done) - before
+    @property
+    def gives_way(self):
+        return gives_way(self.pools, self.priority, self.done)
 
 
 @pytest.mark.parametrize(("priority", "known"), [(LOW, None), (NORMAL, None), (NORMAL, 1e-6)])
@@ -123,13 +120,14 @@ def test_work_gives_way_to_calls_of_high_priority_of_another_process(priority, k
     if known is not None:
         slow.call.set_seconds(known)
     slow.thread.start()
-    assert slow.rate() <= 1  # the turn after a pause that took its longest
+    assert slow.gives_way
     peer.pipe.send("end")
     assert peer.receive() == "done"
     slow.thread.join(60)
     assert sorted(slow.done) == list(range(60))
     assert pools.board.stats(priority).pauses >= 1
-    assert pools.board._words[BELLS + 8 * priority + RINGS] >= 1  # woken by the other process, not by time
+    rings = BELLS + 8 * priority + RINGS
+    assert is_true_within(30, lambda: pools.board._words[rings] >= 1)  # woken by the other process, not by time
     peer.end()
     pools.end()
 
@@ -154,12 +152,12 @@ def test_a_killed_process_gives_back_the_cores_of_its_calls():
     assert peer.receive() == "running"
     slow = Slow(pools, LOW, 60)
     slow.thread.start()
-    assert slow.rate() <= 1
+    assert slow.gives_way
     peer.kill()
+    before = pools.board.stats(LOW).pauses
     slow.thread.join(60)
-    pauses = pools.board.stats(LOW).pauses
     assert sorted(slow.done) == list(range(60))
-    assert 1 <= pauses <= 4
+    assert 1 <= pools.board.stats(LOW).pauses <= before + 2
     assert [neighbour.process for neighbour in pools.board.shared.neighbours()] == [os.getpid()]
     pools.end()
 
