@@ -77,6 +77,22 @@ def test_a_loop_multiplies_as_often_as_its_dots_say(architecture: str, sides: tu
     assert not any(region.unknown_tensor for region in code.regions)
 
 
+@pytest.mark.parametrize("architecture", ["sm_80", "gfx90a", "gfx942"])
+def test_products_that_warps_repeat_are_no_trips(architecture: str) -> None:
+    text = matmul(16, 16, 64)
+    code, trips = counted(text, compiled(text, architecture))
+    moved = sum(
+        (often or 0) * sum(region.bytes.get(kind, 0) for kind in (Kind.GLOBAL_LOAD, Kind.COPY))
+        for region, often in zip(code.regions, trips, strict=True)
+    )
+    assert moved * code.warps * code.threads == pytest.approx(2 * 2 * 16 * 64 * STEPS, rel=0.01)
+    multiplied = sum(
+        (often or 0) * sum(each.multiply_adds(code.warps) for each in region.tensor)
+        for region, often in zip(code.regions, trips, strict=True)
+    )
+    assert multiplied > 1.9 * 16 * 16 * 64 * STEPS, "some of the four warps have no rows of their own"
+
+
 @pytest.mark.sample(4)
 @pytest.mark.parametrize("architecture", NVIDIA + AMD)
 @pytest.mark.parametrize("loads", [1, 3])

@@ -29,7 +29,7 @@ def trips_of(code: KernelCode, source: Source, trips: Sequence[float | None]) ->
         elif chosen[n] in _ancestors(n, code, chosen) or not chosen[n]:
             found.append(found[region.parent])
         else:
-            peeled = _peeled(n, code, source, chosen, works[n])
+            peeled = _peeled(n, code, source, chosen, times[n])
             around = found[region.parent]
             left = trips[chosen[n]]
             left = None if left is None else max(0.0, left - peeled * (1.0 if around is None else around))
@@ -60,10 +60,13 @@ def copied_bytes(code: KernelCode, source: Source) -> list[float]:
     return found
 
 
-def _peeled(number: int, code: KernelCode, source: Source, chosen: Sequence[int], work: _Work) -> float:
-    """Trips of a loop of dots that the code around it does before or behind it, as pipelines begin and end there."""
-    parent = code.regions[number].parent
-    if parent is None or not work.multiply_adds or source.loops[chosen[parent]].multiply_adds:
+def _peeled(number: int, code: KernelCode, source: Source, chosen: Sequence[int], times: float) -> float:
+    """Trips of a loop of dots that the code around it does before or behind it, as pipelines begin and end there.
+
+    `times`: trips of the source in one of the binary.
+    """
+    parent, own = code.regions[number].parent, _multiply_adds(number, code, chosen)
+    if parent is None or not own or source.loops[chosen[parent]].multiply_adds:
         return 0.0
     around = code.regions[parent]
     lines = {loop: 0 for n, loop in enumerate(chosen) if code.regions[n].parent == parent and code.regions[n].tensor}
@@ -74,7 +77,7 @@ def _peeled(number: int, code: KernelCode, source: Source, chosen: Sequence[int]
     if not lines.get(chosen[number]):
         return 0.0
     products = sum(each.multiply_adds(around.warps or code.warps) for each in around.tensor)
-    return products * lines[chosen[number]] / sum(lines.values()) / work.multiply_adds
+    return products * lines[chosen[number]] / sum(lines.values()) * times / own
 
 
 OWN = 0.15
@@ -125,23 +128,30 @@ def _ancestors(number: int, code: KernelCode, chosen: Sequence[int]) -> set[int]
 
 
 def _unrolled(number: int, loop: _Work, source: Source, code: KernelCode, chosen: Sequence[int]) -> float:
-    """Trips of the source in one of the binary. Roles that multiply share the products of a loop.
+    """Trips of the source in one of the binary: by its multiply-adds, or by its bytes where these say less, as warps
+    may repeat each other's products.
 
     Of loads and stores only those count that give each thread an element: of smaller ones threads repeat each other's.
     """
     region = code.regions[number]
-    if loop.multiply_adds and region.tensor:
-        alike = zip(code.regions, chosen, strict=True)
-        sharing = len({each.role for each, loop_ in alike if each.tensor and loop_ == chosen[number]} - {0}) or 1
-        products = sharing * sum(each.multiply_adds(region.warps or code.warps) for each in region.tensor)
-        return max(1.0, float(round(products / loop.multiply_adds)))
     threads = code.warps * code.threads
     moved = needed = 0.0
     for line, often in loop.accesses.items():
         elements, bytes_ = source.accesses[line]
         if elements >= threads and line in region.line_bytes:
             moved, needed = moved + region.line_bytes[line] * threads, needed + often * bytes_
-    return max(1.0, float(round(moved / needed))) if needed else 1.0
+    found = [moved / needed] if needed else []
+    if loop.multiply_adds and region.tensor:
+        found.append(_multiply_adds(number, code, chosen) / loop.multiply_adds)
+    return max(1.0, float(round(min(found, default=1.0))))
+
+
+def _multiply_adds(number: int, code: KernelCode, chosen: Sequence[int]) -> float:
+    """Those of a trip of a region on tensor cores, of all roles that share its loop."""
+    region = code.regions[number]
+    alike = zip(code.regions, chosen, strict=True)
+    sharing = len({each.role for each, loop in alike if each.tensor and loop == chosen[number]} - {0}) or 1
+    return sharing * sum(each.multiply_adds(region.warps or code.warps) for each in region.tensor)
 
 
 def _shared(
