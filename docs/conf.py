@@ -8,6 +8,7 @@ Only `index.md` and the pages of `library/` and `api/` hold directives, so that 
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -29,6 +30,7 @@ html_theme = "furo"
 html_title = f"vkernels {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_favicon = "_static/favicon.svg"
 html_search_scorer = str(Path(__file__).with_name("scorer.js"))
 html_show_sourcelink = False
 html_copy_source = False
@@ -38,6 +40,7 @@ myst_heading_anchors = 3
 
 smartquotes = False
 add_module_names = False
+highlight_language = "none"  # what a block prints is no Python
 default_role = "literal"  # docstrings have code in single backticks
 autodoc_type_aliases = {"Array": "Array", "Pair": "Pair"}
 autodoc_typehints_format = "short"
@@ -63,6 +66,34 @@ def skips(app: Sphinx, what: str, name: str, value: object, skip: bool, options:
     return None if is_public(name, value) else True
 
 
+SAID = re.compile(r"(?:^|(?<=[.;] ))(?=`\*{0,2}\w+`(?:, `\*{0,2}\w+`)*: )")
+"""Where a sentence about parameters begins: "`rows`, `columns`: of the matrix."."""
+
+
+def lists_parameters(app: Sphinx, what: str, name: str, value: object, options: object, lines: list[str]) -> None:
+    """Show paragraphs that say several parameters as lists, and what is raised in a paragraph of its own."""
+    paragraphs = []
+    for paragraph in "\n".join(lines).split("\n\n"):
+        text = re.sub(r"\n(?! )", " ", paragraph.strip("\n"))
+        parts = [part.strip() for part in SAID.split(text)]
+        if len(parts) < 3 or "\n" in text:
+            paragraphs.append(paragraph)
+            continue
+        last, *raised = re.split(r"(?<=\.) (?=Raises `)", parts[-1], maxsplit=1)
+        items = [f"- {part}" for part in (*parts[1:-1], last)]
+        paragraphs += [parts[0]] * bool(parts[0]) + ["\n".join(items), *raised]
+    lines[:] = "\n\n".join(paragraphs).split("\n")
+
+
+def shortens(
+    app: Sphinx, what: str, name: str, value: object, options: object, signature: str | None, result: str | None
+) -> tuple[str | None, str | None]:  # fmt: skip
+    """Write defaults that are made anew for each object as `...`: `<factory>` is no Python."""
+    return signature and signature.replace("<factory>", "..."), result
+
+
 def setup(app: Sphinx) -> None:
     app.connect("autodoc-skip-member", skips)
+    app.connect("autodoc-process-docstring", lists_parameters)
+    app.connect("autodoc-process-signature", shortens)
     app.add_lexer("mlir", TextLexer)  # Pygments knows none
