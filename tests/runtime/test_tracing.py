@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import threading
 from collections import Counter
 from itertools import pairwise
@@ -18,9 +19,10 @@ from vkernels.compiler import timeline
 from vkernels.ir.errors import SetupError
 from vkernels.library import softmax
 from vkernels.runtime import perf_map as mapping
+from vkernels.runtime.gaps import Filled
 from vkernels.runtime.objects.elf import read_object
 from vkernels.runtime.perf_map import PerfMap, functions_of
-from vkernels.runtime.tracing import tracing
+from vkernels.runtime.tracing import Trace, TracedSpan, tracing
 
 
 def fresh():
@@ -65,6 +67,35 @@ def test_a_first_call_holds_its_parts_and_later_ones_only_run():
     assert parts["compile"].end <= first.end
     assert (first.about["priority"], first.about["gap"]) == ("normal", None)
     assert second.about["gap"] == second.start - first.end
+    (gap,) = [span for span in trace.spans if span.kind == "gap"]
+    assert (gap.start, gap.end, gap.thread) == (first.end, second.start, first.thread)
+    assert gap.about == {"priority": "normal", "filled": 0.0}
+
+
+def test_gaps_tell_how_long_work_of_lower_priority_filled_them():
+    trace = Trace()
+    trace.spans = [
+        TracedSpan("call", "one", 1, 0.0, 1.0, {"priority": "low"}),
+        TracedSpan("call", "other", 2, 0.5, 3.0, {"priority": "low"}),
+        TracedSpan("call", "third", 3, 3.5, 4.0, {"priority": "normal"}),
+        TracedSpan("gap", "gap", 4, 0.25, 5.0, {"priority": "high"}),
+        TracedSpan("gap", "gap", 5, 2.5, 6.0, {"priority": "normal"}),
+        TracedSpan("gap", "gap", 6, 0.0, 1.0, {"priority": "low"}),
+    ]
+    trace.fill_gaps()
+    assert [span.about["filled"] for span in trace.spans[3:]] == [3.25, 0.5, 0.0]
+
+
+def test_what_intervals_cover_together_is_counted_once():
+    chance = random.Random(seed := random.randrange(1 << 32))
+    print(f"seed {seed}")
+    points = [sorted(chance.sample(range(100), 2)) for _ in range(12)]
+    filled = Filled.of([(float(begin), float(end)) for begin, end in points])
+    covered = {unit for begin, end in points for unit in range(begin, end)}
+    for _ in range(100):
+        begin, end = sorted(chance.choices(range(-5, 105), k=2))
+        assert filled.seconds(begin, end) == len(covered & set(range(begin, end)))
+    assert Filled.of([]).seconds(0.0, 9.0) == 0.0
 
 
 @pytest.mark.compile

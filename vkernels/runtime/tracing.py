@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -19,17 +19,18 @@ from vkernels.ir.write_file import write_file
 
 from .coordinator import get_priority
 from .coordinator.pause_log import Pause, logging_pauses
-from .coordinator.priority import has_priorities
+from .coordinator.priority import LEVELS, has_priorities
 from .events import LaunchEvent, on_launch
+from .gaps import Filled
 
 MICROSECONDS = 1e6
-CALL, RUN, PAUSE = "call", "run", "pause"
+CALL, RUN, PAUSE, GAP = "call", "run", "pause", "gap"
 
 
 @dataclass(frozen=True)
 class TracedSpan:
-    """A span of time in a thread, in seconds of `time.perf_counter()`. `kind`: call, run, build, plan, compile, pause,
-    or the direction of a transfer.
+    """A span of time in a thread, in seconds of `time.perf_counter()`. `kind`: call, run, gap, build, plan, compile,
+    pause, or the direction of a transfer.
 
     `about`: what a viewer shows beside it.
     """
@@ -57,11 +58,13 @@ class Trace:
 
     def called(self, event: LaunchEvent) -> None:
         """Add a call, and within it the time that its code ran."""
-        called, thread = event.called, self._thread()
+        called, thread, priority = event.called, self._thread(), get_priority()
         ended: float | None = getattr(self._own, "ended", None)
         self._own.ended = event.end
+        if ended is not None and ended < event.start:
+            self.spans.append(TracedSpan(GAP, GAP, thread, ended, event.start, {"priority": priority}))
         about = {
-            "priority": get_priority(), "gap": None if ended is None else event.start - ended,
+            "priority": priority, "gap": None if ended is None else event.start - ended,
             "source": _place(called.file, called.line), "device": event.device, "slice": event.slice,
             "rung": event.rung, "launches": event.launches, "swap_bytes": event.swap_bytes,
             "cached": event.cache_hit, "sizes": dict(called.sizes), "dtypes": dict(called.dtypes),
@@ -86,6 +89,18 @@ class Trace:
         for pause in pauses:
             about = {"priority": pause.priority, "left_out": left_out} if left_out else {"priority": pause.priority}
             self.spans.append(TracedSpan(PAUSE, PAUSE, self._track_of(pause), pause.start, pause.end, about))
+
+    def fill_gaps(self) -> None:
+        """Note in each gap how many of its seconds calls of lower priority ran in other threads."""
+        calls = [(span.about["priority"], (span.start, span.end)) for span in self.spans if span.kind == CALL]
+        below = {
+            name: Filled.of(interval for other, interval in calls if LEVELS[other] < level)
+            for name, level in LEVELS.items()
+        }
+        for at, span in enumerate(self.spans):
+            if span.kind == GAP:
+                seconds = below[span.about["priority"]].seconds(span.start, span.end)
+                self.spans[at] = replace(span, about={**span.about, "filled": seconds})
 
     def _track_of(self, pause: Pause) -> int:
         """The number of the thread that paused: the last that had this address by then, or else a helper."""
@@ -142,6 +157,7 @@ def tracing() -> Iterator[Trace]:
                 yield trace
         finally:
             trace.paused(log.pauses(), log.left_out)
+            trace.fill_gaps()
 
 
 def _place(file: str, line: int) -> str:
