@@ -4,27 +4,34 @@ import json
 import os
 import sys
 import time
+import types
 
 import pytest
 
 from vkernels.runtime.coordinator import shared_board
+from vkernels.runtime.coordinator.shown_contract import ShownContract
+from vkernels.runtime.coordinator.status import process_statuses, since
 from vkernels.runtime.pool import is_native
 from vkernels.runtime.pool_board_ir import LOW
-from vkernels.runtime.pool_shared_ir import AT_WORK, COUNTERS_OF_PROCESS, PAUSED_THREADS
+from vkernels.runtime.pool_shared_ir import AT_WORK, CONTRACTS, COUNTERS_OF_PROCESS, PAUSED_THREADS
 
+priority = sys.modules["vkernels.runtime.coordinator.priority"]
 pytestmark = pytest.mark.skipif(not is_native(), reason="no native pool here")
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(shared_board, "FOLDERS", (str(tmp_path),))
-    monkeypatch.setattr(sys.modules["vkernels.runtime.coordinator.priority"], "_board", None)
+    monkeypatch.setattr(priority, "_board", None)
     return tmp_path
 
 
 @pytest.fixture
 def peer():
-    """A process with one thread at work on a call of low priority, which paused, after two such calls of 3 s in all."""
+    """A process with one thread at work on a call of low priority, which paused, after two such calls of 3 s in all.
+
+    It has a contract.
+    """
     reading, writing = os.pipe()
     ended, ending = os.pipe()
     process = os.fork()
@@ -36,6 +43,10 @@ def peer():
         board._words[start + PAUSED_THREADS] += 1
         counters = start + COUNTERS_OF_PROCESS + 8 * LOW
         board._words[counters : counters + 5] = [2, 3_000_000_000, 1, 7, 500_000_000]
+        priority._board = types.SimpleNamespace(shared=board)
+        contract = ShownContract("softmax_rows M=64", 3e-4, "high", ["low matmul", "low ä" * 40])
+        contract.show(250, 3, 1e-3, 2, 1)
+        ShownContract("ended", 1.0, "high", []).end()
         os.write(writing, b"1")
         os.read(ended, 1)
         os._exit(0)
@@ -71,6 +82,37 @@ def test_status_of_a_process(run_vk, folder, peer):
     }  # fmt: skip
     assert share == pytest.approx(3.0 / found["elapsed"])
     assert found["levels"][0]["calls"] == 0
+    (contract,) = found["contracts"]
+    (first, second) = contract.pop("beside")
+    assert first == "low matmul"
+    assert ("low ä" * 40).startswith(second.rstrip("\N{REPLACEMENT CHARACTER}"))
+    assert contract == {
+        "kernel": "softmax_rows M=64", "p99": 3e-4, "priority": "high", "calls": 250, "late": 3, "longest": 1e-3,
+        "hundreds": 2, "broken": 1, "is_kept": False,
+    }  # fmt: skip
+    assert "300 µs" in output
+    assert "1 of 2" in output
+
+
+def test_a_process_shows_some_contracts_and_no_longer_when_they_end(monkeypatch):
+    board = shared_board.joined_board()
+    monkeypatch.setattr(priority, "_board", types.SimpleNamespace(shared=board))
+    contracts = [ShownContract(f"kernel {number}", 1e-3, "normal", []) for number in range(CONTRACTS + 2)]
+    for number, contract in enumerate(contracts):
+        contract.show(number, 0, 0.0, 0, 0)
+    (before,) = process_statuses(time.time())
+    assert [each.kernel for each in before.contracts] == [f"kernel {number}" for number in range(CONTRACTS)]
+    assert before.contracts[0].beside == ()
+    contracts[3].show(8, 2, 4e-3, 0, 0)
+    contracts[4].end()
+    contracts[-1].show(1, 0, 0.0, 0, 0)  # there was no room when it began
+    ShownContract("another", 1e-3, "normal", []).show(7, 1, 0.0, 0, 0)
+    (now,) = process_statuses(time.time())
+    assert [each.kernel for each in now.contracts][3:5] == ["kernel 3", "another"]
+    (later,) = since([before], [now])
+    assert (later.contracts[3].calls, later.contracts[3].late, later.contracts[3].longest) == (5, 2, 4e-3)
+    assert later.contracts[4].calls == 7  # a new one
+    board.close()
 
 
 def test_the_live_view_shows_what_is_new_and_ends_when_interrupted(run_vk, peer, monkeypatch):

@@ -13,6 +13,7 @@ from vkernels.ir.fork_safe import fork_safe_lock
 
 from .coordinator import get_priority
 from .coordinator.contract_stats import PART, ContractStats, begin_watching, end_watching
+from .coordinator.shown_contract import ShownContract
 from .observed_calls import See, observe, stop_observing
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class Contract:
         self.beside = tuple(sorted(name for _, name in beside))
         self._others = {other.digest for other, _ in beside}
         self._lock = fork_safe_lock()
+        self._shown = ShownContract(str(key), p99, priority, self.beside)
         self._kept: dict[bytes, tuple[Plan, list[float]]] = {}
         self.begin_anew()
 
@@ -60,6 +62,7 @@ class Contract:
         from .profiling import profile_of
 
         with self._lock:
+            self._shown.end()
             kept = [(plan, seconds) for plan, seconds in self._kept.values() if len(seconds) >= LEAST_KEPT]
         found = [profile_of(self.key, plan, seconds, beside=self.beside) for plan, seconds in kept]
         default_session().call_profiles.keep(found)
@@ -103,6 +106,7 @@ class Contract:
             if self._calls % PART == 0:
                 self._broken += self._late_of_hundred > 1
                 self._late_of_hundred = 0
+            self._shown.show(self._calls, self._late, self._longest, self._calls // PART, self._broken)
             if kept is not None and len(kept) < MOST_KEPT:
                 kept.append(seconds)
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..formatting import format_seconds
 from ..options import Json
 from ..results import check_writable, console_for, table_of, write_results
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from rich.table import Table
 
     from vkernels.runtime.coordinator.status import ProcessStatus
@@ -27,7 +29,8 @@ def status(
     every: Annotated[float, typer.Option(min=LEAST_SECONDS, help="Seconds between two views of `--live`.")] = 1.0,
     json: Json = None,
 ) -> None:
-    """Show the processes of this user that use `vk.priority`: their calls by priority, and who pauses for others.
+    """Show the processes of this user that use `vk.priority`: their calls by priority, who pauses for others, and how
+    their contracts of latency are kept.
 
     With `--live`, calls and seconds are those since the view before.
     """
@@ -39,10 +42,10 @@ def status(
     if live:
         found = _watch(found, every)
     elif found:
-        console.print(table(found))
+        console.print(view_of(found))
     else:
         console.print("no process of this user uses vk.priority")
-    write_results(json, "coordinate status", processes=[asdict(each) for each in found])
+    write_results(json, "coordinate status", processes=[_as_json(each) for each in found])
 
 
 def _watch(found: list[ProcessStatus], every: float) -> list[ProcessStatus]:
@@ -51,14 +54,43 @@ def _watch(found: list[ProcessStatus], every: float) -> list[ProcessStatus]:
 
     from vkernels.runtime.coordinator.status import process_statuses, since
 
-    with Live(table(found), console=console_for(is_wide=True), auto_refresh=False) as view:
+    with Live(view_of(found), console=console_for(is_wide=True), auto_refresh=False) as view:
         try:
             while True:
                 time.sleep(every)
                 before, found = found, process_statuses(time.time())
-                view.update(table(since(before, found)), refresh=True)
+                view.update(view_of(since(before, found)), refresh=True)
         except KeyboardInterrupt:
             return found
+
+
+def view_of(found: list[ProcessStatus]) -> RenderableType:
+    """Calls by priority, and below them contracts, if there are any."""
+    from rich.console import Group
+
+    has_contracts = any(each.contracts for each in found)
+    return Group(table(found), "", contracts_table(found)) if has_contracts else table(found)
+
+
+def contracts_table(found: list[ProcessStatus]) -> Table:
+    """A line for each contract of latency."""
+    numbers = ("p99", "calls", "late", "longest", "broken")
+    shown = table_of("process", "contract", "priority", *numbers, "beside", right=("process", *numbers))
+    for each in found:
+        head = str(each.process)
+        for contract in each.contracts:
+            shown.add_row(
+                head, contract.kernel, contract.priority, format_seconds(contract.p99), str(contract.calls),
+                str(contract.late), format_seconds(contract.longest), f"{contract.broken} of {contract.hundreds}",
+                ", ".join(contract.beside),
+            )  # fmt: skip
+            head = ""
+    return shown
+
+
+def _as_json(status: ProcessStatus) -> dict[str, Any]:
+    contracts = [{**asdict(each), "is_kept": each.is_kept} for each in status.contracts]
+    return {**asdict(status), "contracts": contracts}
 
 
 def table(found: list[ProcessStatus]) -> Table:

@@ -1,7 +1,7 @@
 """The board in shared memory on which the processes of a user tell each other their priorities.
 
 `pool_shared_ir` describes its memory and who writes what. It is made by the process that first needs it, and stays: an
-empty one costs 132 KiB until the machine is started again.
+empty one costs 388 KiB until the machine is started again.
 """
 
 from __future__ import annotations
@@ -24,10 +24,13 @@ from vkernels.ir.errors import SetupError
 from ..pool_board_ir import BELLS, COUNTERS, LOW, NORMAL
 from ..pool_shared_ir import (
     AT_WORK,
+    CONTRACT_WORDS,
+    CONTRACTS,
     CORE_SET,
     CORE_WORDS,
     COUNTERS_OF_PROCESS,
     ENDS_OF_CALLS,
+    FIRST_CONTRACT,
     FIRST_PROCESS,
     JOINED,
     NAME_BYTES,
@@ -58,7 +61,8 @@ PATIENCE_SECONDS = 0.5
 @dataclass(frozen=True)
 class Neighbour:
     """A process on the board. `joined`: seconds since the epoch. `at_work`, `paused`: its threads by priority, as
-    `pool_board_ir` counts them; `counters`: of each priority, the five of `PriorityStats`, in nanoseconds."""
+    `pool_board_ir` counts them; `counters`: of each priority, the five of `PriorityStats`, in nanoseconds; `contracts`:
+    the words of each that is watched."""
 
     process: int
     name: str
@@ -67,6 +71,7 @@ class Neighbour:
     at_work: tuple[int, int, int]
     paused: tuple[int, int]
     counters: tuple[tuple[int, ...], ...]
+    contracts: tuple[tuple[int, ...], ...] = ()
 
 
 class SharedBoard:
@@ -80,6 +85,7 @@ class SharedBoard:
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
         self._words = (ctypes.c_int64 * (SHARED_BYTES // 8)).from_address(self.address)
         self._own: int | None = None
+        self._number = 0
 
     @property
     def own_address(self) -> int:
@@ -108,6 +114,18 @@ class SharedBoard:
         places = range(min(self._words[USED_PROCESSES], PROCESSES))
         return [self._neighbour(number) for number in places if number == self._own or self._is_held(number)]
 
+    def contract_places(self) -> list[int]:
+        """Addresses of this process's contracts. Who writes a contract writes its first word, `number`, last."""
+        if self._own is None:
+            return []
+        first = FIRST_CONTRACT + CONTRACTS * CONTRACT_WORDS * self._own
+        return [self.address + 8 * (first + CONTRACT_WORDS * place) for place in range(CONTRACTS)]
+
+    @property
+    def number(self) -> int:
+        """What tells this process from those that had its place before."""
+        return self._number
+
     def _start(self, number: int) -> int:
         return FIRST_PROCESS + PROCESS_WORDS * number
 
@@ -128,7 +146,7 @@ class SharedBoard:
         ctypes.memset(self.address + 8 * (start + COUNTERS_OF_PROCESS), 0, 8 * (BELLS - COUNTERS))
         words[start + PAUSED_THREADS] = words[start + AT_WORK] = epoch << 48
         words[USED_PROCESSES] = max(min(words[USED_PROCESSES], PROCESSES), number + 1)
-        self._own = number
+        self._own, self._number = number, epoch
 
     def _is_held(self, number: int) -> bool:
         """Whether another process has this place."""
@@ -150,7 +168,16 @@ class SharedBoard:
             at_work=(_field(work, field_shift(0)), _field(work, field_shift(1)), _field(work, field_shift(2))),
             paused=(_field(paused, 0), _field(paused, 16)),
             counters=tuple(tuple(words[at : at + 5]) for at in counters),
+            contracts=tuple(self._contracts(number, work >> 48)),
         )
+
+    def _contracts(self, number: int, epoch: int) -> Iterator[tuple[int, ...]]:
+        """The words of the contracts of the process that has this place now."""
+        for place in range(CONTRACTS):
+            start = FIRST_CONTRACT + CONTRACT_WORDS * (CONTRACTS * number + place)
+            found = tuple(self._words[start : start + CONTRACT_WORDS])
+            if found[0] == epoch != 0:
+                yield found
 
 
 def joined_board() -> SharedBoard:

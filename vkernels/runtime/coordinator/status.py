@@ -1,13 +1,17 @@
-"""Who shares the CPU: the processes of this user that take part in priorities, and what each priority did in them."""
+"""Who shares the CPU: the processes of this user that take part in priorities, what each priority did in them, and how
+their contracts of latency are kept."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..pool_board_ir import HIGH
+from .contract_stats import ContractStats
 from .priority import LEVELS, joined_board
+from .shown_contract import shown_stats
 
 if TYPE_CHECKING:
     from .shared_board import Neighbour, SharedBoard
@@ -33,7 +37,8 @@ class LevelStatus:
 @dataclass(frozen=True)
 class ProcessStatus:
     """A process that takes part. `joined`: seconds since the epoch; `elapsed`: since it joined, or since an earlier
-    status; `cores`: that it may use; `levels`: all priorities, the highest first."""
+    status; `cores`: that it may use; `levels`: all priorities, the highest first; `contracts`: the first eight that it
+    watches."""
 
     process: int
     name: str
@@ -41,6 +46,7 @@ class ProcessStatus:
     elapsed: float
     cores: tuple[int, ...]
     levels: tuple[LevelStatus, ...]
+    contracts: tuple[ContractStats, ...] = ()
 
 
 def process_statuses(now: float) -> list[ProcessStatus]:
@@ -82,7 +88,8 @@ def _status(found: Neighbour, now: float) -> ProcessStatus:
                 nanoseconds / 1e9 / elapsed,
             )
         )  # fmt: skip
-    return ProcessStatus(found.process, found.name, found.joined, elapsed, found.cores, tuple(levels))
+    contracts = tuple(shown_stats(words) for words in found.contracts)
+    return ProcessStatus(found.process, found.name, found.joined, elapsed, found.cores, tuple(levels), contracts)
 
 
 def _difference(before: ProcessStatus | None, now: ProcessStatus) -> ProcessStatus:
@@ -101,4 +108,20 @@ def _difference(before: ProcessStatus | None, now: ProcessStatus) -> ProcessStat
         )
         for earlier, later in zip(before.levels, now.levels, strict=True)
     ]
-    return replace(now, elapsed=elapsed, levels=tuple(levels))
+    contracts = tuple(_contract_since(before.contracts, later) for later in now.contracts)
+    return replace(now, elapsed=elapsed, levels=tuple(levels), contracts=contracts)
+
+
+def _contract_since(before: Sequence[ContractStats], now: ContractStats) -> ContractStats:
+    """A contract with its calls since an earlier status, if it was watched by then."""
+    same = (each for each in before if (each.kernel, each.p99, each.beside) == (now.kernel, now.p99, now.beside))
+    earlier = next((each for each in same if each.calls <= now.calls), None)
+    if earlier is None:
+        return now
+    return replace(
+        now,
+        calls=now.calls - earlier.calls,
+        late=now.late - earlier.late,
+        hundreds=now.hundreds - earlier.hundreds,
+        broken=now.broken - earlier.broken,
+    )
