@@ -1,6 +1,9 @@
 """`vk build` and `vk bundle`: from kernels to files, and what they say of them."""
 
 import json
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -92,3 +95,39 @@ def test_library_kernels_become_bundles(run_vk, tmp_path):  # noqa: F811
     code, _, errors = run_vk("build", "softmax_rows", "--shapes", "M=32,N=100", "-o", made)
     assert (code, errors) == (0, "")
     assert vk.load(made, trust="unsigned", fallback="plain")
+
+
+def test_looking_at_bundles_needs_no_compiler(net, tmp_path):
+    """Modules of compilers cannot be imported: neither others' nor ours."""
+    script = """
+        import sys
+
+        REFUSED = {"triton", "llvmlite", "sympy", "xdsl", "torch", "jaxtyping", "sqlalchemy", "vkernels.bundles.build"}
+
+        class Refuse:
+            def find_spec(self, name, path=None, target=None):
+                if name in REFUSED:
+                    raise ModuleNotFoundError(name)
+
+        sys.meta_path.insert(0, Refuse())
+        from vkernels.commands import main
+
+        net, out = sys.argv[1:]
+        for command in (
+            ["show", net], ["verify", net, "--trust-unsigned"], ["diff", net, net],
+            ["merge", net, net, "-o", out, "--trust-unsigned"],
+        ):
+            sys.argv = ["vk", "bundle", *command]
+            try:
+                main()
+            except SystemExit as ended:
+                assert not ended.code, command
+    """
+    unsigned = tmp_path / "unsigned.vkb"
+    bundle = open_bundle(net, runs=False)
+    write_bundle(unsigned, bundle.manifest, {entry.name: bundle.read(entry.name) for entry in bundle.manifest.files})
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script), unsigned, tmp_path / "merged.vkb"],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr

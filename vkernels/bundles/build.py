@@ -5,11 +5,8 @@ from __future__ import annotations
 import hashlib
 import inspect
 import platform
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import msgspec
@@ -31,8 +28,7 @@ from .build_gpu import GpuPiece, GpuTarget, gpu_pieces, gpu_target
 from .build_request import BuildOptions, BuildRequest
 from .bundle import content_name
 from .identify import source_hash
-
-_COMPILERS = ("llvmlite", "triton", "xdsl", "numpy")
+from .provenance import provenance_now
 
 
 @dataclass
@@ -158,26 +154,15 @@ def _add_variant(draft: Draft, request: BuildRequest, variant: records.Variant, 
         if known is not None and msgspec.structs.replace(known, variants=()) != made:
             raise OptionError(f"two kernels are called {request.reference}: a bundle cannot tell them apart")
     known = known or made
-    draft.kernels[known.name] = msgspec.structs.replace(known, variants=merged_variants([*known.variants, variant]))
+    draft.kernels[known.name] = msgspec.structs.replace(
+        known, variants=records.merged_variants([*known.variants, variant])
+    )
 
 
 def qualified(reference: str) -> str:
     """A kernel's name with that of its module or file: `norms.forward`."""
     where, _, name = reference.rpartition(":")
     return f"{where.removesuffix('.py').replace('/', '.').rpartition('.')[2]}.{name}"
-
-
-def merged_variants(variants: Iterable[records.Variant]) -> tuple[records.Variant, ...]:
-    """Variants, with one in place of several that differ in their code only: it has all of that."""
-    found: dict[Any, records.Variant] = {}
-    for variant in variants:
-        key = variant.ir, variant.tensors, variant.scalars, tuple((n, type(v), v) for n, v in variant.constants)
-        before = found.get(key)
-        codes = variant.codes if before is None else (
-            *before.codes, *(code for code in variant.codes if code not in before.codes)
-        )  # fmt: skip
-        found[key] = msgspec.structs.replace(variant, codes=codes)
-    return tuple(found.values())
 
 
 def _parameter(parameter: Any, is_open: bool) -> records.Parameter:
@@ -205,15 +190,3 @@ def _launching(draft: Draft) -> records.Support:
     """The native code by which this machine's calls start launches on GPUs."""
     name = draft.add(f"runtime/{platform.machine()}", compiled_object(LAUNCH), "o")
     return records.Support(native_key(LAUNCH), platform.machine(), name)
-
-
-def provenance_now(command: str) -> records.Provenance:
-    """What is built here and now, by this command."""
-    versions = {}
-    for package in _COMPILERS:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    return records.Provenance(version("vkernels"), now, command, sys.version.split()[0], versions)

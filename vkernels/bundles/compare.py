@@ -8,10 +8,10 @@ import msgspec
 
 from vkernels.ir.errors import BundleError
 
-from .build import merged_variants, provenance_now
 from .bundle import Bundle
 from .frozen_kernel import described
-from .manifest import Code, Kernel, Manifest, Variant
+from .manifest import Code, Kernel, Manifest, Variant, merged_variants
+from .provenance import provenance_now
 
 
 def differences(one: Bundle, other: Bundle) -> Iterator[str]:

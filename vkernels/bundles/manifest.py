@@ -5,7 +5,7 @@ A change that older readers cannot know is a new number of the format, and a way
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -220,6 +220,19 @@ class Manifest(Record, frozen=True):
     def kernel(self, name: str) -> Kernel | None:
         """The kernel of a name."""
         return next((kernel for kernel in self.kernels if kernel.name == name), None)
+
+
+def merged_variants(variants: Iterable[Variant]) -> tuple[Variant, ...]:
+    """Variants, with one in place of several that differ in their code only: it has all of that."""
+    found: dict[Any, Variant] = {}
+    for variant in variants:
+        key = variant.ir, variant.tensors, variant.scalars, tuple((n, type(v), v) for n, v in variant.constants)
+        before = found.get(key)
+        codes = variant.codes if before is None else (
+            *before.codes, *(code for code in variant.codes if code not in before.codes)
+        )  # fmt: skip
+        found[key] = msgspec.structs.replace(variant, codes=codes)
+    return tuple(found.values())
 
 
 _decoder: Any = msgspec.json.Decoder(Manifest)

@@ -63,13 +63,14 @@ _FLAGS: Mapping[str, str] = {
 """Linux's flags of features whose names differ from LLVM's."""
 
 UNUSED = frozenset({
-    "64bit", "adx", "aes", "fxsr", "mmx", "pclmul", "sha", "vaes", "vpclmulqdq",
+    "64bit", "adx", "aes", "avx10.1", "fxsr", "mmx", "pclmul", "sha", "vaes", "vpclmulqdq",
     "clflushopt", "cldemote", "clwb", "clzero", "cmpccxadd", "enqcmd", "evex512", "fsgsbase", "fsrm", "hreset",
     "invpcid", "kl", "lwp", "movdir64b", "movdiri", "mwaitx", "pconfig", "pku", "prefetchi", "ptwrite", "raoint",
     "rdpid", "rdpru", "rdrnd", "rdseed", "rtm", "serialize", "sgx", "shstk", "tsxldtrk", "uintr", "usermsr", "waitpkg",
     "wbnoinvd", "widekl", "xsave", "xsavec", "xsaveopt", "xsaves",
 })  # fmt: skip
-"""Features that LLVM's code generator uses for no code of ours: they are for systems, or asked for by name."""
+"""Features that LLVM's code generator uses for no code of ours: they are for systems, or asked for by name; and
+avx10.1, which is another name of AVX-512's features and has no flag in Linux."""
 
 
 @dataclass(frozen=True)
