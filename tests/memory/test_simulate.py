@@ -167,13 +167,15 @@ def test_being_away_twice_at_once_is_refused():
 
 
 def test_a_schedule_over_capacity_names_the_operation():
-    with pytest.raises(MemoryPlanError, match=r"operation 2 \(op2\) has 30 bytes on the device, which has 29") as error:
+    with pytest.raises(
+        MemoryPlanError, match=r"operation 2 \(op2\) has 30 bytes on the device, which has 29 bytes"
+    ) as error:
         simulate(ACTIVATION, SwapSchedule(), RATE.with_device(29))
     assert error.value.operation == 2
 
 
 def test_a_schedule_over_the_host_s_capacity_is_refused():
-    with pytest.raises(MemoryPlanError, match=r"after operation 0 \(op0\) host holds 10 bytes, of 9"):
+    with pytest.raises(MemoryPlanError, match=r"after operation 0 \(op0\) host holds 10 bytes, of 9 bytes"):
         check(ACTIVATION, SwapSchedule((GOOD,)), MemoryMachine(20, 9, 10, 10, 5, 5))
 
 

@@ -6,6 +6,7 @@ import gzip
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from vkernels.ir.errors import FileError
 from vkernels.memory import imports
@@ -23,7 +24,7 @@ TRACE = MemoryTrace(
         Operation("backward", 3.0, (0,), (2,)),
     ),
 )  # fmt: skip
-TEXT = """{"format": "vkernels trace", "schema_version": 1, "name": "a step",
+TEXT = """{"format": "vkernels trace", "schema_version": 2, "name": "a step",
 "tensors": [
 {"name": "w", "size": 4, "global": true},
 {"name": "x", "size": 8, "global": false},
@@ -52,8 +53,8 @@ def test_a_saved_trace_has_a_line_for_each_tensor_and_operation(tmp_path):
     ("old", "new", "line", "said"),
     [
         ('"vkernels trace"', '"other"', 1, "format: expected 'vkernels trace', got other"),
-        ('"schema_version": 1', '"schema_version": 2', 1, "schema_version: expected 1, got 2"),
-        ('"schema_version": 1', '"schema_version": true', 1, "schema_version: expected 1, got True"),
+        ('"schema_version": 2', '"schema_version": 3', 1, "schema_version: expected 2, got 3"),
+        ('"schema_version": 2', '"schema_version": true', 1, "schema_version: expected 2, got True"),
         ('"name": "a step"', '"name": "a\\u001b[31m"', 1, "name: expected a printable text"),
         ('"size": 8', '"size": -8', 4, "tensors[1].size: Expected `int` >= 0"),
         ('"size": 8', '"size": 8.0', 4, "tensors[1].size: Expected `int`, got `float`"),
@@ -97,6 +98,18 @@ def test_bytes_that_are_no_trace_are_refused(tmp_path, data, name):
     (tmp_path / name).write_bytes(data)
     with pytest.raises(FileError, match=name):
         load(tmp_path / name)
+
+
+def test_files_of_the_first_version_are_read(tmp_path):
+    (tmp_path / "trace.json").write_text(TEXT.replace('"schema_version": 2', '"schema_version": 1'))
+    assert load(tmp_path / "trace.json") == TRACE
+
+
+def test_source_lines_are_kept(tmp_path):
+    first, *others = TRACE.operations
+    trace = MemoryTrace(TRACE.name, TRACE.tensors, (structs.replace(first, source="model.py:3 in forward"), *others))
+    save(trace, tmp_path / "trace.json")
+    assert load(tmp_path / "trace.json") == trace != TRACE
 
 
 def test_a_file_that_unpacks_without_end_is_refused(tmp_path, monkeypatch):
@@ -158,6 +171,14 @@ def test_minimalloc_problems_are_imported_with_their_capacity(tmp_path):
     problem = imports.read_minimalloc(csv(tmp_path, "id,lower,upper,size\n0,10,30,5\n1,30,70,6\n"))
     assert problem == imports.Problem("P", (Lifetime(0, 1, 5), Lifetime(1, 2, 6)), 2, 64)
     assert imports.read_minimalloc(csv(tmp_path, "id,lower,upper,size\n0,1,2,3\n", "free.csv")).capacity is None
+
+
+def test_offsets_are_added_to_a_minimalloc_problem_which_can_be_read_again(tmp_path):
+    path = csv(tmp_path, "id,lower,upper,size\na,10,30,5\nb,20,70,6\n")
+    imports.write_minimalloc(path, tmp_path / "Q.64.csv", [0, 5])
+    assert (tmp_path / "Q.64.csv").read_text() == "id,lower,upper,size,offset\na,10,30,5,0\nb,20,70,6,5\n"
+    problem = imports.read_minimalloc(tmp_path / "Q.64.csv")
+    assert (problem.blocks, problem.names) == (imports.read_minimalloc(path).blocks, ("a", "b"))
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from .links import MemoryMachine, Tier
 from .pool import place
 from .schedule import Stay, SwapSchedule, stays_of
 from .schedule_check import check_possible, least_bytes
+from .sizes import sized
 from .strategies import search
 from .trace import MemoryTrace, live_bytes, wrapped
 
@@ -86,9 +87,9 @@ def lay_out(trace: MemoryTrace, machine: MemoryMachine, alignment: int = ALIGNME
         planned = replace(planned, **less)
     enough = enough if enough > machine.device_bytes else 0
     raise MemoryPlanError(
-        f"{machine.device_bytes} bytes are enough for each operation, which needs {least} at most, but no offsets were "
-        f"found within them, and within {machine.host_bytes} bytes of host: "
-        + (f"{enough} bytes would do" if enough else "a little more would do"),
+        f"{sized(machine.device_bytes)} are enough for each operation, which needs {sized(least)} at most, but no "
+        f"offsets were found within them, and within {sized(machine.host_bytes)} of host: "
+        + (f"{sized(enough)} would do" if enough else "a little more would do"),
         at,
         enough or None,
     )

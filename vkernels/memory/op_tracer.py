@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from .op_storages import OpCall, kind_of
+from .source_lines import SourceLines
 from .tiers import storage_of
 
 UNWRITTEN = ("empty", "new_empty")
@@ -32,24 +33,26 @@ class Made(NamedTuple):
 @dataclass
 class Storage:
     """A piece of memory. `made`: None if it existed before. `freed`: the iteration and the operation in it before which
-    it was freed; None while it lives. `kind`: torch's type of its device."""
+    it was freed; None while it lives. `kind`: torch's type of its device. `name`: the program's own, if known."""
 
     size: int
     made: Made | None
     freed: tuple[int, int] | None = None
     kind: str = "cpu"
+    name: str = ""
 
 
 @dataclass
 class RecordedOp:
     """One operation; `reads` and `writes` are indices of storages. `outside`: seconds of the program between the
-    previous operation and this one."""
+    previous operation and this one. `source`: the line of the program."""
 
     name: str
     seconds: float
     reads: tuple[int, ...]
     writes: tuple[int, ...]
     outside: float = 0.0
+    source: str = ""
 
 
 @dataclass
@@ -69,10 +72,14 @@ class Watched:
 
 
 class OpTracer(TorchDispatchMode):
-    """Records every operation while it is entered; `end_iteration` begins the next iteration."""
+    """Records every operation while it is entered; `end_iteration` begins the next iteration.
 
-    def __init__(self) -> None:
+    `sources`: finds the line of the program of each operation.
+    """
+
+    def __init__(self, sources: SourceLines | None = None) -> None:
         super().__init__()
+        self._sources = sources
         self._iterations = [Iteration()]
         self._storages: list[Storage] = []
         self._numbers: dict[int, int] = {}
@@ -112,6 +119,13 @@ class OpTracer(TorchDispatchMode):
         self._iterations.append(Iteration())
         self._outside, self._left = 0.0, time.perf_counter()
 
+    def set_names(self, names: Mapping[int, str]) -> None:
+        """Name the live storages by their addresses in torch, unless they have names."""
+        for key, name in names.items():
+            if key in self._numbers:
+                storage = self._storages[self._numbers[key]]
+                storage.name = storage.name or name
+
     @property
     def watched(self) -> Watched:
         """All iterations that have ended."""
@@ -134,7 +148,8 @@ class OpTracer(TorchDispatchMode):
             storage.size = max(storage.size, given.nbytes())
         reads = tuple(self._numbers[key] for key in call.reads)
         writes = tuple(self._numbers[key] for key in call.writes)
-        operations.append(RecordedOp(call.kind.name, 0.0, reads, writes, self._outside))
+        source = "" if self._sources is None else self._sources.now()
+        operations.append(RecordedOp(call.kind.name, 0.0, reads, writes, self._outside, source))
         self._times.append((operations[-1], seconds))
 
     def _note_storage(self, key: int, storage: torch.UntypedStorage, made: Made | None = None) -> None:

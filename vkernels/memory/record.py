@@ -10,7 +10,11 @@ from msgspec import structs
 from vkernels.ir.errors import ArgumentError, TraceError
 
 from .op_tracer import Iteration, Made, OpTracer, Storage, Watched
+from .source_lines import SourceLines, named_storages
 from .trace import MemoryTrace, Operation, TracedTensor
+
+MAX_NAME = 500
+"""Letters of a tensor's name."""
 
 
 def record(step: Callable[[], object], name: str = "step", warm_up: int = 1) -> MemoryTrace:
@@ -19,7 +23,8 @@ def record(step: Callable[[], object], name: str = "step", warm_up: int = 1) -> 
     `step` is one whole iteration: forward, backward and optimiser, or any other program on torch's tensors, on the CPU
     or CUDA. Tensors are identified by their storage: a view needs no memory and is no operation. Tensors that exist
     before the recorded iterations are global; a tensor that is made in one and freed in the next lives across both.
-    Memory that a kernel uses only while it runs is not recorded: `scratch` is 0.
+    Memory that a kernel uses only while it runs is not recorded: `scratch` is 0. Operations have the lines of the
+    program, and tensors the names of the parameters, buffers and optimiser states that the step's names hold.
 
     Raises `TraceError` if the two iterations differ, or a tensor has no storage; `ArgumentError` for a `warm_up` under
     0. Exceptions of `step` pass through.
@@ -28,9 +33,10 @@ def record(step: Callable[[], object], name: str = "step", warm_up: int = 1) -> 
         raise ArgumentError(f"warm_up: expected at least 0, got {warm_up}")
     for _ in range(warm_up):
         step()
-    with OpTracer() as tracer:
+    with OpTracer(SourceLines()) as tracer:
         for _ in range(2):
             step()
+            tracer.set_names(named_storages(step))
             tracer.end_iteration()
     return recorded_of(tracer.watched, name).trace
 
@@ -70,7 +76,7 @@ def recorded_of(watched: Watched, name: str) -> Recorded:
         writes.append(tuple(map(made.number, op.writes)))
         held_over = (n + 1 for n in writes[-1] if n in made.held_over and made.tensors[n].made == at)
         unique = tuple(dict.fromkeys(reads[-1])), tuple(dict.fromkeys((*writes[-1], *held_over)))
-        operations.append(Operation(op.name, op.seconds, *unique))
+        operations.append(Operation(op.name, op.seconds, *unique, source=op.source))
     trace = MemoryTrace(name, tuple(made.tensors), tuple(operations))
     outside = (*(op.outside for op in last.operations), last.outside)
     return Recorded(trace, tuple(reads), tuple(writes), made.of_storages(), outside, tuple(made.kinds))
@@ -128,13 +134,15 @@ class _Tensors:
     def _found(self, index: int, storage: Storage) -> TracedTensor:
         """A tensor that no operation made: global, or an input that only this iteration has."""
         if storage.freed is None or storage.freed[0] == 0 or index in self._used_before:
-            return TracedTensor(f"global {len(self.tensors)}", storage.size, is_global=True)
+            name = storage.name or f"global {len(self.tensors)}"
+            return TracedTensor(name[:MAX_NAME], storage.size, is_global=True)
         first = next(at for at, op in enumerate(self._operations) if index in (*op.reads, *op.writes))
         return TracedTensor(f"input {len(self.tensors)}", storage.size, freed=storage.freed[1], made=first)
 
     def _add_made(self, made: Made, storage: Storage) -> None:
         at, count = made.operation, len(self._operations)
-        name = f"{self._operations[at].name} {at}" + (f".{made.ordinal}" if made.ordinal else "")
+        name = storage.name[:MAX_NAME] or f"{self._operations[at].name} {at}"
+        name += f".{made.ordinal}" if made.ordinal and not storage.name else ""
         last, before = (self._makers.get(Made(n, at, made.ordinal)) for n in (1, 0))
         freed = at + count  # if it is never freed: one more each iteration, of which one counts
         if last is not None and last.freed is not None:

@@ -11,6 +11,7 @@ from vkernels.ir.errors import MemoryPlanError
 
 from .links import MemoryMachine, Tier
 from .schedule import Absence, SwapSchedule, idle_times, stays_of
+from .sizes import sized
 from .trace import MemoryTrace, live_bytes, wrapped
 
 
@@ -36,15 +37,15 @@ def check(trace: MemoryTrace, schedule: SwapSchedule, machine: MemoryMachine) ->
     for at, size in enumerate(resident_bytes(trace, schedule)):
         if size > machine.device_bytes:
             raise MemoryPlanError(
-                f"operation {at} ({trace.operations[at].name}) has {size} bytes on the device, which has "
-                f"{machine.device_bytes}",
+                f"operation {at} ({trace.operations[at].name}) has {sized(size)} on the device, which has "
+                f"{sized(machine.device_bytes)}",
                 at,
             )
     for tier, room in ((Tier.HOST, machine.host_bytes), (Tier.FLASH, machine.flash_bytes)):
         for at, size in enumerate(held_bytes(trace, schedule, tier)):
             if size > room:
                 name = trace.operations[at].name
-                raise MemoryPlanError(f"after operation {at} ({name}) {tier} holds {size} bytes, of {room}", at)
+                raise MemoryPlanError(f"after operation {at} ({name}) {tier} holds {sized(size)}, of {sized(room)}", at)
 
 
 def least_bytes(trace: MemoryTrace) -> tuple[int, int]:
@@ -63,8 +64,8 @@ def check_possible(trace: MemoryTrace, machine: MemoryMachine) -> None:
     least, at = least_bytes(trace)
     if least > machine.device_bytes:
         raise MemoryPlanError(
-            f"operation {at} ({trace.operations[at].name}) has to have {least} bytes at once, and the device has "
-            f"{machine.device_bytes}: at least {least} bytes are needed",
+            f"operation {at} ({trace.operations[at].name}) has to have {sized(least)} at once, and the "
+            f"device has {sized(machine.device_bytes)}: at least {sized(least)} are needed",
             at,
             least,
         )
@@ -72,8 +73,8 @@ def check_possible(trace: MemoryTrace, machine: MemoryMachine) -> None:
     if over > 0:
         at, least = trace.live().index(trace.peak), machine.device_bytes + int(over)
         raise MemoryPlanError(
-            f"at operation {at} ({trace.operations[at].name}) {trace.peak} bytes are live, {over} more than the "
-            f"device, the host and flash hold together: the device needs at least {least} bytes",
+            f"at operation {at} ({trace.operations[at].name}) {sized(trace.peak)} are live, {sized(over)} "
+            f"more than the device, the host and flash hold together: the device needs at least {sized(least)}",
             at,
             least,
         )

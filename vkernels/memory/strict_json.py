@@ -38,14 +38,15 @@ class Document:
     text: str
     data: Any
 
-    def convert(self, kind: type[T], format: str = "", version: int = 1) -> T:
+    def convert(self, kind: type[T], format: str = "", version: int = 1, older: tuple[int, ...] = ()) -> T:
         """Return the data as a struct. Raises `FileError` with the line of what does not match.
 
-        `format`, `version`: what the fields `format` and `schema_version` must say, where the file has them.
+        `format`, `version`: what the fields `format` and `schema_version` must say, where the file has them; `older`:
+        versions that are read as well.
         """
-        for name, expected in (("format", format), ("schema_version", version)) if format else ():
+        for name, expected, others in (("format", format, ()), ("schema_version", version, older)) if format else ():
             found = self.data.get(name, expected) if isinstance(self.data, dict) else expected
-            if type(found) is not type(expected) or found != expected:
+            if type(found) is not type(expected) or found not in (expected, *others):
                 self.refuse((name,), f"expected {expected!r}, got {str(found)[:60]}")
         try:
             return msgspec.convert(self.data, kind)

@@ -38,13 +38,15 @@ class TracedTensor(Record, frozen=True, rename={"is_global": "global"}):
 
 
 class Operation(Record, frozen=True):
-    """One step of the program. `scratch`: temporary bytes while it runs."""
+    """One step of the program. `scratch`: temporary bytes while it runs. `source`: the line of the program, such as
+    `model.py:12 in forward`, if known; of a backward operation, that of its forward operation."""
 
     name: Name
     seconds: Number
     reads: tuple[Whole, ...]
     writes: tuple[Whole, ...]
     scratch: Whole = 0
+    source: Name = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ from .strict_json import Document, Name, Record, read_json, write_lines
 from .trace import MemoryTrace, Operation, TracedTensor
 
 FORMAT = "vkernels trace"
+VERSION = 2
+"""Version 1 had no source lines; it is read as well."""
 
 
 class TraceFile(Record, frozen=True):
@@ -28,14 +30,14 @@ class TraceFile(Record, frozen=True):
 
 def save(trace: MemoryTrace, path: Path | str) -> None:
     """Write a trace to a `.json` file, compressed if its name ends in `.gz`. Raises as `write_file`."""
-    head = {"format": FORMAT, "schema_version": 1, "name": trace.name}
+    head = {"format": FORMAT, "schema_version": VERSION, "name": trace.name}
     write_lines(path, head, tensors=map(_given, trace.tensors), operations=map(_given, trace.operations))
 
 
 def load(path: Path | str) -> MemoryTrace:
     """Read a trace that `save` wrote. Raises `FileError` with the line, also for contradictions."""
     document = read_json(path)
-    found = document.convert(TraceFile, FORMAT)
+    found = document.convert(TraceFile, FORMAT, VERSION, older=(1,))
     return trace_from(document, found.name, found.tensors, found.operations)
 
 
@@ -54,4 +56,5 @@ def trace_from(
 
 
 def _given(part: TracedTensor | Operation) -> dict[str, Any]:
-    return {name: value for name, value in msgspec.to_builtins(part).items() if value is not None}
+    fields = msgspec.to_builtins(part).items()
+    return {name: value for name, value in fields if value is not None and (name, value) != ("source", "")}

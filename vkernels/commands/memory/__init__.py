@@ -31,7 +31,10 @@ ScheduleFile = Annotated[
 ]
 PlanDevice = Annotated[
     str | None,
-    typer.Option(metavar="SIZE", help="Device memory, such as 40GiB. Schedules swaps if the step needs more."),
+    typer.Option(
+        metavar="SIZE",
+        help="Device memory, such as 40GiB. Schedules swaps if the step needs more; a problem's capacity.",
+    ),
 ]
 Device = Annotated[str, typer.Option(metavar="SIZE", help="Device memory.")]
 Host = Annotated[str, typer.Option(metavar="SIZE", help="Host memory for tensors that leave the device.")]
@@ -58,11 +61,36 @@ Costs = Annotated[
 ]
 ScheduleOut = Annotated[
     Path | None,
-    typer.Option("--out", "-o", metavar="FILE", help="Write the schedule to this file, for `vk memory simulate`."),
+    typer.Option(
+        "--out",
+        "-o",
+        metavar="FILE",
+        help="Write the schedule to this file, for `vk memory simulate`; of a problem: its CSV with offsets.",
+    ),
 ]
-Seconds = Annotated[float, typer.Option(min=0.0, max=3600.0, help="Time limit of the placement, in seconds.")]
+Seconds = Annotated[
+    float | None,
+    typer.Option(
+        min=0.0,
+        max=3600.0,
+        help="Time limit of the placement, in seconds. Default: 1, or 10 within a problem's capacity.",
+    ),
+]
+SnapshotOut = Annotated[
+    Path | None,
+    typer.Option("--snapshot", metavar="FILE", help="Write the pool as a memory snapshot, for pytorch.org/memory_viz."),
+]
+PlanFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="TRACE",
+        help="File written by `vk memory record`, a step of G10's artifact, a snapshot of torch's memory (.pickle), "
+        "or an allocation problem (.csv).",
+    ),
+]
 Html = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Also write an HTML report: memory, transfers and waits over time.")
+    Path | None,
+    typer.Option(metavar="FILE", help="Also write an HTML report: memory, transfers, waits and offsets over time."),
 ]
 Bytes = Annotated[str, typer.Option("--bytes", metavar="SIZE", help="Device memory: 4GiB, or 60% of the step's peak.")]
 RunHost = Annotated[
@@ -110,7 +138,7 @@ def record(step: Step, out: TraceOut = Path("trace.json.gz"), warm_up: WarmUp = 
 
 @app.command()
 def plan(
-    trace: TraceFile,
+    trace: PlanFile,
     device: PlanDevice = None,
     host: Host = "128GiB",
     flash: Flash = "unlimited",
@@ -118,17 +146,20 @@ def plan(
     flash_link: FlashLink = None,
     calibration: Calibrated = None,
     out: ScheduleOut = None,
-    seconds: Seconds = 1.0,
+    seconds: Seconds = None,
     json: Json = None,
     html: Html = None,
+    snapshot: SnapshotOut = None,
 ) -> None:
     """Place a step's tensors in one pool; with --device also schedule which tensors are swapped out, and when.
 
-    Both follow from the lifetimes of the tensors, which are known before the step runs.
+    Both follow from the lifetimes of the tensors, which are known before the step runs. Blocks of a snapshot or an
+    allocation problem have no operations: they are placed within --device. Exit code 1: they do not fit.
     """
-    from . import schedules
+    from . import problems, schedules
 
-    schedules.plan(trace, device, (host, flash, link, flash_link, calibration), out, seconds, json, html)
+    outputs = problems.PlanOutputs(out, json, html, snapshot)
+    schedules.plan(trace, device, (host, flash, link, flash_link, calibration), outputs, seconds)
 
 
 @app.command()

@@ -20,11 +20,13 @@ from vkernels.memory.bound import lower_bound
 from vkernels.memory.following import simulated
 from vkernels.memory.limit import LINKS
 from vkernels.memory.op_tracer import Touched
+from vkernels.memory.placed import named_pieces
 from vkernels.memory.record import record
 
 from ..exits import Code
 from ..formatting import format_bytes, format_seconds, plural, printable
 from ..results import check_writable
+from .offset_map import OffsetMap
 from .options import console_for, size_from, status_line, write_result
 from .page import PageSubject, write_page
 from .show import run_to_json, trace_to_json
@@ -186,4 +188,9 @@ def _draw(path: Path, layout: Any, simulation: Any) -> None:
 
     bound = lower_bound(layout.trace, layout.machine)
     said = "Simulated with the measured times of the calls."
-    write_page(path, PageSubject(layout.trace, layout.machine, bound, (("limit", layout.schedule, simulation),), said))
+    blocks, times = [*named_pieces(layout.trace, layout.pieces)], [*simulation.timeline.starts, simulation.seconds]
+    subject = PageSubject(
+        layout.trace, layout.machine, bound, (("limit", layout.schedule, simulation),), said,
+        OffsetMap(blocks, times, capacity=layout.machine.device_bytes),
+    )  # fmt: skip
+    write_page(path, subject)

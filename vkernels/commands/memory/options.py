@@ -12,11 +12,12 @@ from typing import Any, TypeAlias
 
 from rich.console import Console
 
-from vkernels.ir.errors import OptionError
+from vkernels.ir.errors import FileError, OptionError
 from vkernels.memory import trace_file
 from vkernels.memory.calibration_file import load
-from vkernels.memory.imports import read_g10
+from vkernels.memory.imports import Problem, read_g10, read_minimalloc
 from vkernels.memory.links import G10, MemoryMachine
+from vkernels.memory.snapshots import SUFFIXES, RecordedHistory, read_snapshot
 from vkernels.memory.strict_json import read_json
 from vkernels.memory.trace import MemoryTrace
 
@@ -68,8 +69,26 @@ def machine_from(
     return replace(machine, shared=machine.to_host if machine.to_host > machine.to_flash else None)
 
 
+def read_problem(path: Path, capacity: str | None) -> Problem | RecordedHistory | None:
+    """Read MiniMalloc's CSV or a snapshot of torch's allocator, by the file's name; None for others.
+
+    `capacity`: the text of `--device`, instead of that in the file's name. Raises `FileError` with the line, and
+    `OptionError`.
+    """
+    size = None if capacity is None else size_from(capacity, "--device")
+    if path.suffix == ".csv":
+        problem = read_minimalloc(path)
+        return problem if size is None else replace(problem, capacity=size)
+    if path.suffix in SUFFIXES:
+        history = read_snapshot(path)
+        return replace(history, problem=replace(history.problem, capacity=size))
+    return None
+
+
 def read_trace(path: Path) -> MemoryTrace:
     """Read a vkernels trace or one of G10's. Raises `FileError` with the line."""
+    if path.suffix == ".csv" or path.suffix in SUFFIXES:
+        raise FileError(f"{path}: it has blocks but no operations; `vk memory plan` places them")
     data = read_json(path).data
     is_g10 = isinstance(data, dict) and "format" not in data and "kernels" in data
     return read_g10(path) if is_g10 else trace_file.load(path)

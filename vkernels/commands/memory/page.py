@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from vkernels.memory.trace import MemoryTrace
 from ..formatting import format_bytes, format_seconds
 from ..html import render
 from ..html.charts import Plots, plain
+from .offset_map import OffsetMap, plot_map
 from .show import HEADS, bound_text, rows_of, trace_text
 
 MAX_ROWS = 12
@@ -27,13 +28,22 @@ OUT, BACK, WAIT = "#d9822b", "#4c7fd0", "#c92a2a"
 
 @dataclass(frozen=True)
 class PageSubject:
-    """What the page shows. `runs`: by name; the last must have its timeline and is plotted. `said`: its origin."""
+    """What the page shows. `runs`: by name; the last must have its timeline and is plotted. `said`: its origin.
+
+    `map`: where its tensors are."""
 
     trace: MemoryTrace
     machine: MemoryMachine
     bound: TimeBound
     runs: tuple[tuple[str, SwapSchedule, SimulatedRun], ...]
     said: str = "Simulated, not run."
+    map: OffsetMap | None = None
+
+
+MAP_ABOUT = (
+    "Each rectangle is a block: when it is there, and where. Grey: tensors that outlive the iteration. "
+    "Drag to zoom, double-click to reset; hover for names."
+)
 
 
 def write_page(path: Path, subject: PageSubject) -> None:
@@ -47,6 +57,8 @@ def page_of(subject: PageSubject) -> str:
     name, schedule, run = subject.runs[-1]
     plots = Plots()
     plot_iteration(plots, trace, machine, schedule, run)
+    if subject.map is not None:
+        plot_map(plots, subject.map)
     waits = sorted((at for at, wait in enumerate(run.stalls) if wait), key=lambda at: -run.stalls[at])
     largest = sorted(schedule.absences, key=lambda absence: -trace.tensors[absence.tensor].size)
     return render(
@@ -63,10 +75,37 @@ def page_of(subject: PageSubject) -> str:
         name=name,
         run=run,
         waiting=sum(run.stalls),
-        waits=[(at, trace.operations[at].name, format_seconds(run.stalls[at])) for at in waits[:MAX_ROWS]],
+        waits=[
+            (at, trace.operations[at].name, trace.operations[at].source, format_seconds(run.stalls[at]))
+            for at in waits[:MAX_ROWS]
+        ],
         absences=[(absence, trace.tensors[absence.tensor]) for absence in largest[:MAX_ROWS]],
         left_out=max(0, len(largest) - MAX_ROWS),
+        has_map=subject.map is not None,
+        map_about=MAP_ABOUT,
+        map_left_out=0 if subject.map is None else subject.map.left_out,
     )
+
+
+def write_map(path: Path, title: str, summary: str, found: OffsetMap, sizes: Mapping[str, int], peak: int) -> None:
+    """Write a page with the map of a pool, without a schedule. `sizes`: of the pool and of allocators, by name.
+
+    Raises as `write_file`.
+    """
+    plots = Plots()
+    plot_map(plots, found)
+    largest = sorted(found.blocks, key=lambda block: (-block.size, block.start))[:MAX_ROWS]
+    page = render(
+        "pool.html",
+        plots,
+        title=f"Memory of {title}",
+        summary=summary,
+        rows=[(name, format_bytes(size), f"{size / peak:.4f}" if peak else "") for name, size in sizes.items()],
+        map_about=MAP_ABOUT,
+        left_out=found.left_out,
+        largest=[(b.name, format_bytes(b.size), b.offset, b.start, b.end, b.source) for b in largest],
+    )
+    write_file(path, page)
 
 
 def plot_iteration(

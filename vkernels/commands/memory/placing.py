@@ -143,7 +143,7 @@ def _figure(name: str, value: object) -> str:
     number = float(value)  # type: ignore[arg-type]
     if name.endswith("seconds"):
         return format_seconds(number)
-    if name.endswith("bytes"):
+    if name.endswith(("bytes", "at_once")):
         return format_bytes(number)
     return f"{number / 1e9:.3g} GB/s" if isfinite(number) else "unlimited"
 

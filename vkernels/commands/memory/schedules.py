@@ -3,51 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import accumulate
 from pathlib import Path
 
 from vkernels.ir.errors import MemoryPlanError, OptionError
 from vkernels.memory import schedule_file
 from vkernels.memory.bound import lower_bound
 from vkernels.memory.links import MemoryMachine
+from vkernels.memory.placed import placed_pieces, placed_tensors
 from vkernels.memory.pool import place_trace
-from vkernels.memory.replay import BestFitPool, CachingAllocator, replay
 from vkernels.memory.schedule import SwapSchedule
 from vkernels.memory.schedule_check import check_possible
 from vkernels.memory.simulate import SimulatedRun
 from vkernels.memory.simulate import simulate as simulated
+from vkernels.memory.snapshots import write_snapshot
 from vkernels.memory.strategies import PUBLISHED, search
 from vkernels.memory.strategies.search import JudgedSchedule
 from vkernels.memory.trace import MemoryTrace
 
 from ..results import check_writable
-from .options import MachineOptions, console_for, machine_from, read_trace, status_line, write_result
-from .page import PageSubject, write_page
-from .show import machine_to_json, pool_to_json, run_to_json, show_pool, show_runs, show_trace, trace_to_json
+from .offset_map import OffsetMap
+from .options import MachineOptions, console_for, machine_from, read_problem, read_trace, status_line, write_result
+from .page import PageSubject, write_map, write_page
+from .problems import ALIGNMENT, PLACING_SECONDS, PlanOutputs, allocators_for, plan_problem, problem_of
+from .show import (
+    machine_to_json,
+    pool_to_json,
+    run_to_json,
+    show_pool,
+    show_runs,
+    show_trace,
+    trace_text,
+    trace_to_json,
+)
 
-ALIGNMENT = 512
-"""Bytes, as in CUDA's allocators."""
 GIVEN, OURS = "given", "ours"
 
 
 def plan(
-    trace: Path, device: str | None, machine_options: MachineOptions, out: Path | None, seconds: float,
-    json: Path | None, html: Path | None,
-) -> None:  # fmt: skip
-    """Place a step's tensors in a pool; with a device also schedule swaps."""
-    for path in (out, json, html):
-        check_writable(path)
-    if device is None and (out is not None or html is not None):
-        raise OptionError(
-            f"{'--out' if out is not None else '--html'}: needs --device: without it there is no schedule"
-        )
+    path: Path, device: str | None, machine_options: MachineOptions, outputs: PlanOutputs, seconds: float | None
+) -> None:
+    """Place a step's tensors in a pool; with a device also schedule swaps. Blocks without operations are placed."""
+    out, json, html, snapshot = outputs
+    for each in outputs:
+        check_writable(each)
+    problem = read_problem(path, device)
+    if problem is not None:
+        plan_problem(problem, path, seconds, outputs)
+        return
+    if device is None and out is not None:
+        raise OptionError("--out: needs --device: without it there is no schedule")
     machine = None if device is None else machine_from(device, *machine_options)
+    seconds = PLACING_SECONDS if seconds is None else seconds
 
     console = console_for(json)
-    found = read_trace(trace)
+    found = read_trace(path)
     show_trace(console, found)
     with status_line(console, "placing tensors"):
-        placed, others = place_trace(found, seconds, ALIGNMENT), allocators_for(found)
+        placed, others = place_trace(found, seconds, ALIGNMENT), allocators_for(problem_of(found))
     show_pool(console, placed, others)
+    blocks = [*placed_tensors(found, placed.offsets)]
+    times = [*accumulate((op.seconds for op in found.operations), initial=0.0)]
     more = {}
     if machine is not None:
         with status_line(console, "looking for a schedule") as tell:
@@ -57,12 +73,29 @@ def plan(
             schedule_file.save(schedule, out)
         show_runs(console, [(OURS, schedule, run)], found, bound)
         more = {"bound_seconds": bound.seconds, "run": run_to_json(OURS, found, schedule, run)}
+        if html is not None or snapshot is not None:
+            blocks, times = placed_pieces(found, schedule, seconds, ALIGNMENT), _times(run)
         if html is not None:
-            write_page(html, PageSubject(found, machine, bound, ((OURS, schedule, run),)))
+            map_ = OffsetMap(blocks, times, capacity=machine.device_bytes)
+            write_page(html, PageSubject(found, machine, bound, ((OURS, schedule, run),), map=map_))
+    elif html is not None:
+        sizes = {"pool": placed.footprint, **others}
+        write_map(html, found.name, trace_text(found), OffsetMap(blocks, times), sizes, placed.peak)
+    if snapshot is not None:
+        write_snapshot(snapshot, blocks, len(found.operations), times)
+    for each in (out, html, snapshot):
+        if each is not None:
+            console.print(f"written to {each}", soft_wrap=True)
     write_result(
-        json, "plan", trace=trace_to_json(found), pool=pool_to_json(placed, others),
+        json, "plan", trace=trace_to_json(found), problem=None, pool=pool_to_json(placed, others),
         machine=None if machine is None else machine_to_json(machine), **{"bound_seconds": None, "run": None, **more},
     )  # fmt: skip
+
+
+def _times(run: SimulatedRun) -> list[float]:
+    """When each operation starts, and when the last ends."""
+    assert run.timeline is not None
+    return [*run.timeline.starts, run.seconds]
 
 
 def simulate(
@@ -89,7 +122,9 @@ def simulate(
     for name, reason in refused.items():
         console.print(f"{name}: {reason}", soft_wrap=True)
     if html is not None:
-        write_page(html, PageSubject(found, machine, bound, tuple(runs)))
+        blocks = placed_pieces(found, runs[-1][1], PLACING_SECONDS, ALIGNMENT)
+        map_ = OffsetMap(blocks, _times(runs[-1][2]), capacity=machine.device_bytes)
+        write_page(html, PageSubject(found, machine, bound, tuple(runs), map=map_))
     write_result(
         json, "simulate", trace=trace_to_json(found), machine=machine_to_json(machine), bound_seconds=bound.seconds,
         runs=[run_to_json(name, found, each, run) for name, each, run in runs],
@@ -130,12 +165,3 @@ def all_strategies(
         except MemoryPlanError as error:
             refused[name] = str(error)
     return [*found, (OURS, *ours(trace, machine, report))], refused
-
-
-def allocators_for(trace: MemoryTrace) -> dict[str, int]:
-    """Return the bytes that online allocators need, by name."""
-    blocks, count = trace.blocks(), len(trace.operations)
-    return {
-        "torch's allocator": replay(blocks, count, CachingAllocator()),
-        "best fit": replay(blocks, count, BestFitPool()),
-    }

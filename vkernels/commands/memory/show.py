@@ -18,8 +18,8 @@ from vkernels.memory.trace import MemoryTrace
 
 from ..formatting import format_bytes, format_seconds, plural, printable
 
-HEADS = ("", "fraction", "seconds", "waiting", "peak", "out", "back", "absences")
-"""Columns of the table of schedules; `fraction`: ideal time divided by simulated time."""
+HEADS = ("", "fraction", "time", "waits", "peak", "out", "back", "swaps")
+"""Columns of the table of schedules; `fraction`: ideal time divided by simulated time. Within 80 columns."""
 
 
 def show_trace(console: Console, trace: MemoryTrace) -> None:
@@ -53,7 +53,7 @@ def show_runs(
     console: Console, runs: Iterable[tuple[str, SwapSchedule, SimulatedRun]], trace: MemoryTrace, bound: TimeBound
 ) -> None:
     """Print a row for each schedule, and the lower bound."""
-    table = Table(box=None, pad_edge=False, padding=(0, 1))
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for head in HEADS:
         table.add_column(head, justify="right" if head else "left", no_wrap=True)
     for row in rows_of(runs, trace):
@@ -67,9 +67,15 @@ def rows_of(runs: Iterable[tuple[str, SwapSchedule, SimulatedRun]], trace: Memor
     for name, schedule, run in runs:
         out, back = schedule.moved(trace)
         yield (
-            name, f"{run.fraction:.4f}", f"{run.seconds:.4g}", format_seconds(sum(run.stalls)),
-            format_bytes(run.peak), format_bytes(out), format_bytes(back), str(len(schedule.absences)),
+            name, f"{run.fraction:.4f}", format_seconds(run.seconds), format_seconds(sum(run.stalls)),
+            short_bytes(run.peak), short_bytes(out), short_bytes(back), str(len(schedule.absences)),
         )  # fmt: skip
+
+
+def short_bytes(size: float) -> str:
+    """Format bytes with three digits."""
+    number, _, unit = format_bytes(size).partition(" ")
+    return f"{float(number):.3g} {unit}" if float(number) < 1000 else f"{number} {unit}"
 
 
 def bound_text(trace: MemoryTrace, bound: TimeBound) -> str:

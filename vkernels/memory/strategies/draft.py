@@ -19,6 +19,7 @@ from vkernels.ir.errors import MemoryPlanError
 from ..links import MemoryMachine, Tier
 from ..schedule import Absence, Idle, SwapSchedule, idle_times
 from ..schedule_check import check_possible
+from ..sizes import sized
 from ..trace import MemoryTrace
 
 Numbers: TypeAlias = "NDArray[np.float64]"
@@ -161,7 +162,7 @@ class Draft:
             if not tiers:
                 name = self.trace.operations[at].name
                 raise MemoryPlanError(
-                    f"operation {at} ({name}) has {over} bytes too few, and host and flash are full", at
+                    f"operation {at} ({name}) has {sized(over)} too few, and host and flash are full", at
                 )
             best = max(tiers, key=lambda each: (min(each.size, over) * self.seconds(each) / each.size, -each.tensor))
             self.choose(best, tiers[best])

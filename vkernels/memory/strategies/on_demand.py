@@ -8,6 +8,7 @@ from vkernels.ir.errors import MemoryPlanError
 from ..links import MemoryMachine, Tier
 from ..schedule import Absence, SwapSchedule
 from ..schedule_check import check_possible
+from ..sizes import sized
 from ..trace import MemoryTrace
 
 MAX_ITERATIONS = 24
@@ -102,7 +103,7 @@ class _Memory:
                 continue
             tier = Tier.HOST if self.held[Tier.HOST] + size <= self.machine.host_bytes else Tier.FLASH
             if tier is Tier.FLASH and self.held[tier] + size > self.machine.flash_bytes:
-                raise MemoryPlanError(f"{size} bytes have to leave the device, and host and flash are full")
+                raise MemoryPlanError(f"{sized(size)} have to leave the device, and host and flash are full")
             self.held[tier] += size
             self._leave(index)
             self.away[index] = (tier, now - 1)
