@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
+import platform
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 
 from tests.autotune.database.making import elsewhere, entry
 from vkernels.autotune.database import Database
+from vkernels.bundles.bundle import write_bundle
+from vkernels.bundles.manifest import Assumptions, Code, CpuCode, Kernel, Manifest, Provenance, Variant
 from vkernels.commands.doctor import gpus, plans, processor, software, storage
 from vkernels.commands.doctor.finding import Finding, Status
 from vkernels.targets import known_targets
@@ -145,6 +148,31 @@ def test_layers_of_tuned_plans_are_told_and_which_wins(folders):
     assert winner.found == (
         f"measured here {here.short} before user {made[0].short}, site {made[2].short}: its layer comes first"
     )
+
+
+def test_a_bundle_is_the_lowest_layer(folders, tmp_path):
+    user, _ = folders
+    tuned = entry(1, 1.0)
+    with Database.open(str(user)) as database:
+        database.add(tuned)
+    sizes = {name: getattr(tuned.limits, name) for name in ("registers", "shared", "multiprocessors")}
+
+    def code(shape):
+        native = CpuCode("cpu/a.o", "prepare", ("launch",), (), 0, 0, 0)
+        return Code(
+            "cpu", platform.machine(), (), "shape", shape, sizes, "plans/a.json", "shared", Assumptions(), native
+        )
+
+    tensors = tuple(tuple(pair.split("=")) for pair in tuned.key.dtypes.split())
+    variant = Variant("0" * 64, tensors, (), (), (), (), (code(tuned.shape), code({"M": 12345})))
+    kernel = Kernel(tuned.kernel, "", "0" * 64, False, (), (variant,))
+    file = tmp_path / "net.vkb"
+    write_bundle(file, Manifest(Provenance("0", "now"), (kernel,), (), ()), {"cpu/a.o": b"", "plans/a.json": b"{}"})
+    found = list(plans.plans([file]))
+    assert of(found, "bundle net.vkb").found == "2 for this machine's CPU and for GPUs"
+    (beaten,) = [each for each in found if "before bundle" in each.found]
+    assert beaten.found.startswith(f"user {tuned.short} before bundle net.vkb: its layer comes first")
+    assert of(list(plans.plans([tmp_path / "none.vkb"])), "bundle none.vkb").status == "problem"
 
 
 def test_a_site_whose_plans_others_may_change_is_noted(folders, monkeypatch):

@@ -121,25 +121,31 @@ class FrozenLauncher(Launcher):
         )  # fmt: skip
 
     def _cpu_provider(self, entry: CallEntry, compilation: Compilation) -> CodeProvider[Runnable]:
-        frozen = cast(FrozenCompilation, compilation)
-        arguments, same = frozen.request.arguments, frozen.request.same
-        runnable = self._runnable(frozen.variant)
-        code = code_for(self._record, frozen.variant, runnable, arguments, same, self._fallback)
-        provider = FrozenProvider(partial(self._bound, code, arguments))
-        return entry.providers.setdefault(same, cast("CodeProvider[Runnable]", provider))
+        request = compilation.request
+        code = self._cpu_code(cast(FrozenCompilation, compilation))
+        provider = FrozenProvider(partial(self._bound, code, request.arguments))
+        return entry.providers.setdefault(request.same, cast("CodeProvider[Runnable]", provider))
 
     def _gpu_calls(self, entry: CallEntry, compilation: Compilation) -> Runnable:
         frozen = cast(FrozenCompilation, compilation)
-        arguments, same, name = frozen.request.arguments, frozen.request.same, self.kernel.name
-        device = _present_gpu(arguments.device)
-        runnable = gpu_runnable(frozen.variant, device)
+        arguments, name = frozen.request.arguments, self.kernel.name
+        device = present_gpu(arguments.device)
 
         def choose(arguments: Arguments) -> BoundGpuExecutable:
-            found = reachable(runnable, arguments)
-            code = code_for(self._record, frozen.variant, found, arguments, same, self._fallback, device.target.name)
-            return self._gpu.bound(device, code, arguments, name)
+            return self._gpu.bound(device, self._gpu_code(frozen, device, arguments), arguments, name)
 
         return FrozenGpuCalls(device, arguments, choose, name)
+
+    def _cpu_code(self, frozen: FrozenCompilation) -> Code:
+        """The code of calls on this CPU. Raises `NotInBundleError` where there is none."""
+        request, runnable = frozen.request, self._runnable(frozen.variant)
+        return code_for(self._record, frozen.variant, runnable, request.arguments, request.same, self._fallback)
+
+    def _gpu_code(self, frozen: FrozenCompilation, device: GpuDevice, arguments: Arguments) -> Code:
+        """The code of calls on a GPU with arguments at these addresses. Raises `NotInBundleError` where there is
+        none."""
+        found, same = reachable(gpu_runnable(frozen.variant, device), arguments), frozen.request.same
+        return code_for(self._record, frozen.variant, found, arguments, same, self._fallback, device.target.name)
 
     def _bound(self, code: Code, arguments: Arguments) -> BoundExecutable:
         loaded = self._read(code)
@@ -157,11 +163,12 @@ def _target(device: str) -> CompileTarget:
     """The device of a call, that nothing is planned for."""
     if device == CPU:
         return CompileTarget(_NO_LIMITS, CPU, f"{CPU}:cores={get_threads()}")
-    found = _present_gpu(device)
+    found = present_gpu(device)
     return CompileTarget(_NO_LIMITS, found.architecture, found.slice)
 
 
-def _present_gpu(device: str) -> GpuDevice:
-    from vkernels.runtime.gpu.device import present_gpu
+def present_gpu(device: str) -> GpuDevice:
+    """The GPU of a torch device; its modules are imported when there is one."""
+    from vkernels.runtime.gpu import device as gpus
 
-    return present_gpu(device)
+    return gpus.present_gpu(device)

@@ -24,6 +24,7 @@ from .frozen_gpu import GpuLoader
 from .frozen_kernel import FrozenKernel
 from .frozen_launcher import FrozenLauncher
 from .identify import record_of
+from .layered_launcher import LayeredLauncher
 from .loaded_code import LoadedCode, load_code
 from .manifest import Code, Kernel, Variant
 from .match import check_fallback
@@ -93,19 +94,37 @@ class FrozenBundle:
         return self._loaded.get(key) or self._loaded.setdefault(key, load_code(self.bundle, code))
 
 
+class LayeredBundle(FrozenBundle):
+    """A bundle that is the lowest layer of plans: within `active()`, calls that a plan was tuned for, and calls that
+    the bundle has no code of its own for, are compiled."""
+
+    def _launcher_of(self, kernel: KernelLike) -> Launcher:
+        try:
+            record = record_of(self.bundle.manifest, kernel, self.bundle.path.name)
+        except NotInBundleError:
+            return Launcher(kernel)
+        return LayeredLauncher(kernel, record, _runnable, self._read, self._fallback, self._gpu)
+
+
 def load(
     path: str | os.PathLike[str], *, frozen: bool = True, trust: Trust = None, fallback: str = "error"
 ) -> FrozenBundle:
     """Load a bundle. Its kernels are called as those that it was built from, and nothing is planned or compiled.
 
+    `frozen=False`: within `active()`, tuned plans win over the bundle's, and what it lacks is compiled as without a
+    bundle; that needs the compilers.
+
     `trust`: files of keys whose signatures are trusted (default: those in the user's folder of known keys), or
-    `"unsigned"` for bundles that nobody known has signed. `fallback`: what a call does that the bundle has no code of
-    its own for: `"error"`, or run the bundle's `"plain"` code. Raises `BundleError` for a bundle that is damaged or of
-    another format, `UntrustedError` for one that is not trusted; calls raise `NotInBundleError`.
+    `"unsigned"` for bundles that nobody known has signed. `fallback`: what a frozen call does that the bundle has no
+    code of its own for: `"error"`, or run the bundle's `"plain"` code. Raises `BundleError` for a bundle that is
+    damaged or of another format, `UntrustedError` for one that is not trusted, `OptionError` for another `fallback`;
+    calls raise `NotInBundleError`.
     """
-    if not frozen:
-        raise OptionError("vk.load: frozen=False is not supported: a bundle runs the code that it has")
-    return FrozenBundle(open_bundle(path, trust), fallback)
+    if frozen:
+        return FrozenBundle(open_bundle(path, trust), fallback)
+    if fallback != "error":
+        raise OptionError(f"vk.load: fallback={fallback!r} is for frozen bundles: what another lacks is compiled")
+    return LayeredBundle(open_bundle(path, trust))
 
 
 def _provide_support(bundle: Bundle) -> None:

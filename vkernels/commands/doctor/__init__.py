@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,13 +18,19 @@ if TYPE_CHECKING:
     from .finding import Finding
 
 
-def doctor(json: Json = None) -> None:
+Bundles = Annotated[
+    list[Path] | None,
+    typer.Option("--bundle", metavar="FILE.vkb", help="Also count this bundle's plans, the lowest layer."),
+]
+
+
+def doctor(json: Json = None, bundles: Bundles = None) -> None:
     """Show what this machine and installation have, what is in the way, and what would help.
 
     Nothing is changed or measured. Exit code 1: something does not work.
     """
     check_writable(json)
-    console, findings = console_for(json, is_wide=True), examine()
+    console, findings = console_for(json, is_wide=True), examine(bundles or [])
     table = table_of("", "", "found", "")
     area = ""
     for each in findings:
@@ -40,15 +48,15 @@ def doctor(json: Json = None) -> None:
         raise typer.Exit(Code.FINDING)
 
 
-def examine() -> list[Finding]:
-    """All findings, by area."""
+def examine(bundles: Sequence[Path] = ()) -> list[Finding]:
+    """All findings, by area. `bundles`: whose plans are the lowest layer."""
     from .gpus import gpus
     from .plans import plans
     from .processor import processor
     from .software import software
     from .storage import storage
 
-    parts: Iterable[Callable[[], Iterable[Finding]]] = (software, processor, storage, plans, gpus)
+    parts: Iterable[Callable[[], Iterable[Finding]]] = (software, processor, storage, partial(plans, bundles), gpus)
     return [found for part in parts for found in part()]
 
 

@@ -8,10 +8,14 @@ from itertools import groupby
 from pathlib import Path
 
 from vkernels.autotune.database.address import default_file, site_files
+from vkernels.autotune.database.entry import MEMORY, Entry
 from vkernels.autotune.database.layers import Layer, Layered, layered, preferred
 from vkernels.autotune.database.ranking import in_order
+from vkernels.bundles.bundle import open_bundle
+from vkernels.bundles.manifest import Code
 from vkernels.ir.errors import Error, SetupError
 from vkernels.ir.optional_packages import missing_package
+from vkernels.targets.instruction_sets import lacking
 
 from .finding import Finding, Status
 
@@ -20,7 +24,8 @@ MOST_SHOWN = 8
 """Plans of several layers that are told one by one."""
 
 
-def plans() -> Iterator[Finding]:
+def plans(bundles: Sequence[Path] = ()) -> Iterator[Finding]:
+    """The databases, `bundles`, and which plan wins where several layers have one."""
     try:
         file = default_file()
     except SetupError as error:
@@ -34,6 +39,8 @@ def plans() -> Iterator[Finding]:
     for number, site in enumerate(site_files()):
         yield _database(f"site {number + 1}" if number else "site", site, True, found)
     yield from _winners(found)
+    for file in bundles:
+        yield from _bundle(file, found)
 
 
 def _database(what: str, file: Path, is_site: bool, found: list[Layered]) -> Finding:
@@ -77,6 +84,42 @@ def _winners(found: Sequence[Layered]) -> Iterator[Finding]:
         )
     if len(several) > MOST_SHOWN:
         yield Finding(AREA, "in several layers", f"{len(several) - MOST_SHOWN} more; `vk db list` shows each database")
+
+
+def _bundle(file: Path, found: Sequence[Layered]) -> Iterator[Finding]:
+    """How many plans a bundle has for this machine, and each that loses against a database's plan for the same call."""
+    what = f"bundle {file.name}"
+    try:
+        manifest = open_bundle(file, runs=False).manifest
+    except Error as error:
+        yield Finding(AREA, what, "cannot be read", Status.PROBLEM, str(error))
+        return
+    codes = [
+        (kernel.name, " ".join(f"{name}={dtype}" for name, dtype in sorted(variant.tensors)), code)
+        for kernel in manifest.kernels for variant in kernel.variants for code in variant.codes
+        if code.role == "shape" and not code.same and (code.gpu is not None or not lacking(code.machine, code.features))
+    ]  # fmt: skip
+    yield Finding(AREA, what, f"{len(codes)} for this machine's CPU and for GPUs")
+    usable = [each for each in found if 1 <= each.entry.standing <= 3]
+    beaten = {
+        f"{kernel} {shape}, {code.target}": _best_of_layers(better)[0]
+        for kernel, dtypes, code in codes
+        if (better := [each for each in usable if _is_for(each.entry, kernel, dtypes, code)])
+        for shape in [" ".join(f"{name}={size}" for name, size in code.shape.items())]
+    }
+    for call, winner in list(beaten.items())[:MOST_SHOWN]:
+        yield Finding(
+            AREA, call, f"{winner.layer.shown} {winner.entry.short} before {what}: its layer comes first, if not frozen"
+        )
+
+
+def _is_for(entry: Entry, kernel: str, dtypes: str, code: Code) -> bool:
+    """Whether an entry is for the calls of a bundle's code."""
+    sizes = all(getattr(entry.limits, name) == value for name, value in code.limits.items() if name != MEMORY)
+    return (
+        sizes and entry.kernel.rpartition(":")[2] == kernel and entry.key.dtypes == dtypes
+        and dict(entry.shape) == dict(code.shape)
+    )  # fmt: skip
 
 
 def _by_call(found: Iterable[Layered]) -> Iterator[list[Layered]]:
