@@ -65,6 +65,7 @@ class TaskHistory:
 @dataclass
 class History:
     """The entries of one task on one slice; empty without a database. `caches`: the settings of its measurements.
+    `by`: the command that measures.
 
     An entry's key includes the values of tunable constants, which are part of the IR. Entries also list these values,
     for calls that leave the constants open.
@@ -77,6 +78,7 @@ class History:
     slice: str
     caches: str = COLD
     run: str = field(default_factory=lambda: uuid4().hex)
+    by: str = BY
     _keys: dict[tuple[tuple[str, object], ...], Key] = field(default_factory=dict)
     _kernels: dict[tuple[tuple[str, object], ...], KernelOp] = field(default_factory=dict)
     _earlier: dict[Hashable, Provenance] = field(default_factory=dict)
@@ -208,7 +210,7 @@ class History:
         )  # fmt: skip
 
     def _provenance(self) -> Provenance:
-        return provenance_of(self.target, self.slice, BY, self.run)
+        return provenance_of(self.target, self.slice, self.by, self.run)
 
     def _constants(self, constants: Mapping[str, object]) -> dict[str, Any]:
         tunable = {each.name: each.default for each in kernel_of(self.task).parameters if each.tunable is not None}

@@ -164,3 +164,34 @@ def test_sizes_of_a_class_differ_by_a_quarter_at_most():
     assert all(max(sizes) < 1.25 * min(sizes) for sizes in classes.values() if min(sizes) > 8)
     assert all(len({size % 16 == 0 for size in sizes}) == 1 for sizes in classes.values() if min(sizes) > 8)
     assert all(len(sizes) == 1 for sizes in classes.values() if min(sizes) <= 8)
+
+
+def of_farm(given):
+    return replace(given, provenance=replace(given.provenance, by="vk farm: ann, job 1"))
+
+
+def test_a_farm_never_replaces_what_a_users_own_run_settled_on(database):
+    own = entry(1, 1.0, final=True)
+    database.add(own, of_farm(entry(2, 0.5)))
+    database.add(of_farm(entry(1, 0.3, final=True)), of_farm(entry(2, 0.4, final=True)), of_farm(entry(3, 0.2)))
+    assert own in database.entries()
+    assert [each.plan.tiles["i"] for each in database.candidates(key(), SHAPE)] == [1, 2, 3]
+    database.add(of_farm(entry(2, 0.3, final=True)), entry(1, 0.9, final=True))
+    assert [each.seconds for each in database.candidates(key(), SHAPE)] == [0.9, 0.3, 0.2]
+
+
+def test_a_users_own_run_replaces_what_a_farm_settled_on(database):
+    database.add(of_farm(entry(1, 0.5, final=True, text='"by": "vk farm')))
+    database.add(own := entry(1, 1.0, final=True, text='"by": "vk farm'))
+    database.add(of_farm(entry(1, 0.5, final=True)))
+    assert database.entries() == (own,)
+
+
+def test_what_cannot_be_written_is_given_back(database, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(Database, "add", lambda *_: (_ for _ in ()).throw(FileError("away")))
+        database.keep(entry(1))
+        database.keep(entry(2))
+        assert database.take_unwritten() == [entry(1), entry(2)]
+    assert database.take_unwritten() == []
+    assert database.entries() == ()

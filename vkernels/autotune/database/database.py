@@ -152,6 +152,16 @@ class Database:
                     _log.warning("what is found is not remembered for now: %s", error)
                 self._waiting, self._retry_at = waiting + self._waiting, time.monotonic() + RETRY_SECONDS
 
+    def take_unwritten(self) -> list[Entry]:
+        """Write what `keep` still holds, or give back what cannot be written now, which is then the caller's."""
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+        try:
+            self.add(*waiting)
+        except (SetupError, FileError):
+            return waiting
+        return []
+
     def withdraw(self, identity: str) -> None:
         """Make an entry that a tuning run selected a trial again. Nothing happens without such an entry."""
 

@@ -163,6 +163,8 @@ MEASURED, MODELLED = "measured", "modelled"
 COLD, WARM, PROGRAM = "cold", "warm", "program"
 CACHES = (PROGRAM, COLD, WARM)
 """Settings in which times are measured. Entries of versions that knew only one were measured in the default, `cold`."""
+FARM = "vk farm"
+"""What the `by` of a farm's measurements begins with."""
 WRONG = "wrong-answer"
 FAILURES = ("does-not-fit", "compile-error", "time-out", "crash", WRONG, "refused")
 DRIVERS = {"nvidia": Path("/proc/driver/nvidia/version"), "amd": Path("/sys/module/amdgpu/version")}
@@ -247,6 +249,11 @@ class Entry:
             list(self.provenance.environment),
         ]  # fmt: skip
         return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def is_of_farm(self) -> bool:
+        """Whether a farm measured it, on a machine that others share."""
+        return self.provenance.by.startswith(FARM)
 
     @property
     def short(self) -> str:

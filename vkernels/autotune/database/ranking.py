@@ -87,7 +87,7 @@ def _order(
 ) -> tuple[Any, ...]:  # fmt: skip
     return (
         entry.standing < 2, _distance(entry.shape, shape), limits is not None and not _similar(entry.limits, limits),
-        -entry.standing, entry.caches != latest, entry.rank, entry.identity,
+        -entry.standing, entry.standing == 3 and entry.is_of_farm, entry.caches != latest, entry.rank, entry.identity,
     )  # fmt: skip
 
 

@@ -17,11 +17,13 @@ from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 from vkernels.ir.errors import Error, FileError, SetupError
 
 from .address import Address
-from .entry import Entry
+from .entry import FARM, Entry
 from .entry_json import MAX_FAILURE_TEXT, entry_from_text, entry_to_text, harmless
 from .lookup import ABOUT, APPLICATION, DAMAGE_ERRORS, ENTRIES, PROFILES, SCHEMA, shape_text
 
 LOCK = 0x766B7475
+OF_FARM = f'%"by": "{FARM}%'
+"""Pattern of the documents of a farm's entries. Quotes within texts are escaped, so no other text matches."""
 
 metadata = sql.MetaData()
 
@@ -154,14 +156,21 @@ def insert(connection: sql.Connection, table: sql.Table = entries) -> Any:
 
 
 def upsert(connection: sql.Connection) -> Any:
-    """An insert statement that replaces entries of the same identity, unless they have a higher standing."""
+    """An insert statement that replaces entries of the same identity, unless they have a higher standing.
+
+    An entry of a farm does not replace one of the same standing that a user's own run selected.
+    """
     statement = insert(connection)
     new = statement.excluded
+    is_own = sql.and_(entries.c.standing == 3, entries.c.document.not_like(OF_FARM))
     columns = [column.name for column in entries.columns if column.name not in ("id", "identity")]
     return statement.on_conflict_do_update(
         index_elements=["identity"],
         set_={name: new[name] for name in columns},
-        where=new.standing >= entries.c.standing,
+        where=sql.and_(
+            new.standing >= entries.c.standing,
+            sql.or_(new.standing > entries.c.standing, new.document.not_like(OF_FARM), sql.not_(is_own)),
+        ),
     )
 
 
