@@ -58,6 +58,8 @@ KINDS = {
     "docs/test_gallery.py": "unit",
     "docs/test_site.py": "compile",
     "environment": "process",
+    "farm/test_ray.py": "process",
+    "farm/test_turn.py": "process",
     "generated": "compile",
     "inspect": "process",
     "inspect/check/test_cells.py": "unit",

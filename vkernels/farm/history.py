@@ -22,6 +22,11 @@ class History:
     unknown: float = 60.0
     _sums: dict[tuple[str | None, ...], tuple[float, float]] = field(default_factory=dict)
 
+    @property
+    def is_filled(self) -> bool:
+        """Whether any job has ended."""
+        return bool(self._sums)
+
     def add(self, job: Job) -> None:
         """Take in the duration of a job that has ended."""
         for group in _groups(job):

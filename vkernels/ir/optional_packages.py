@@ -5,8 +5,8 @@ from __future__ import annotations
 from .errors import SetupError
 
 PACKAGES = {
-    "jinja2": "jinja2", "plotly": "plotly", "psycopg": "psycopg", "scipy": "scipy", "sklearn": "scikit-learn",
-    "sqlalchemy": "sqlalchemy", "sympy": "sympy", "torch": "torch",
+    "jinja2": "jinja2", "plotly": "plotly", "psycopg": "psycopg", "ray": "ray", "scipy": "scipy",
+    "sklearn": "scikit-learn", "sqlalchemy": "sqlalchemy", "sympy": "sympy", "torch": "torch",
 }  # fmt: skip
 """By the name that is imported, the name that is installed."""
 

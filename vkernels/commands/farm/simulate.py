@@ -1,4 +1,4 @@
-"""`vk farm`: so far, simulate the order of a farm's jobs on a trace."""
+"""`vk farm simulate`: the order of a farm's jobs, on a trace."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from vkernels.farm.order import Policy
     from vkernels.farm.simulate import Outcome
 
-app = typer.Typer(help="Order the jobs of a tuning farm (simulated).", no_args_is_help=True)
-
 POLICIES = ("fifo", "sjf", "srtf", "qssf", "bounded")
 
 Trace = Annotated[Path, typer.Argument(metavar="TRACE", help="Jobs as .csv or .csv.gz.")]
@@ -28,12 +26,6 @@ Bound = Annotated[float, typer.Option(help="Seconds from arrival to end that bou
 Fairness = Annotated[float, typer.Option(min=0.0, help="How strongly bounded holds users to equal shares.")]
 
 
-@app.callback()
-def _group() -> None:
-    """Keep `simulate` a subcommand while it is the only one."""
-
-
-@app.command()
 def simulate(
     trace: Trace,
     cores: Cores = 1,

@@ -1,0 +1,192 @@
+"""Ray's own processes on this machine: those of the head, and those of a machine that joins."""
+
+from __future__ import annotations
+
+import importlib.util
+import ipaddress
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from vkernels.autotune.database.entry import limits_hash
+from vkernels.autotune.measure.lock import locked
+from vkernels.autotune.slice_names import place_of, slice_limits, slice_target
+from vkernels.ir.errors import FileError, OptionError, SetupError
+
+from .ray_worker import LEAVE, OFFERS
+from .records import Offer, encoded
+
+LOOPBACK = "127.0.0.2"
+"""Ray takes 127.0.0.1 for the machine's name in the network, and puts this address to use as it is."""
+OBJECT_BYTES = 100 << 20
+"""Ray's store for objects: answers are short."""
+STOP_SECONDS = 15.0
+START_LOCK = "farm-start"
+"""Ray processes of one machine that start at the same moment take the same names."""
+START_PAUSE, REJOIN_PAUSE = 6.0, 2.0
+
+
+def check_ray() -> None:
+    """Raise `SetupError` unless Ray is installed."""
+    if importlib.util.find_spec("ray") is None:
+        raise SetupError("ray is not installed, and a farm needs it: pip install 'vkernels[farm]'")
+
+
+def ray_host(host: str) -> str:
+    """The address that Ray's processes use for a host."""
+    if host == "localhost":
+        return LOOPBACK
+    with suppress(ValueError):
+        if ipaddress.ip_address(host).is_loopback:
+            return LOOPBACK
+    return host
+
+
+def environment(token: Path) -> dict[str, str]:
+    """Variables of Ray's processes, which authenticate by the token in a file."""
+    return {
+        "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token), "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0",
+    }  # fmt: skip
+
+
+def make_token(path: Path) -> None:
+    """Write a new token that machines need to join, unless there is one."""
+    if not path.exists():
+        path.touch(mode=0o600)
+        path.write_text(secrets.token_hex(32))
+
+
+@dataclass
+class RayProcess:
+    """`ray start`, which stays as long as its processes do. For one thread."""
+
+    process: subprocess.Popen[bytes]
+
+    @staticmethod
+    def start(arguments: Sequence[str], variables: Mapping[str, str], log: Path) -> RayProcess:
+        """Start it; what it prints goes to a file. Raises `SetupError`."""
+        command = [
+            sys.executable, "-c", "from ray.scripts.scripts import main; main()", "start", "--block", "--num-cpus=0",
+            "--num-gpus=0", f"--object-store-memory={OBJECT_BYTES}", "--disable-usage-stats", *arguments,
+        ]  # fmt: skip
+        try:
+            with log.open("ab") as output:
+                process = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
+                    env={**os.environ, **variables},
+                )  # fmt: skip
+        except OSError as error:
+            raise SetupError(f"Ray cannot be started: {error}") from error
+        return RayProcess(process)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is gone."""
+        return self.process.poll() is not None
+
+    def stop(self) -> None:
+        """End it and all its processes."""
+        if not self.has_ended:
+            self.process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(STOP_SECONDS)
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+def start_head(host: str, port: int, token: Path, folder: Path) -> RayProcess:
+    """Start the head's Ray processes, which listen at a port. Raises `SetupError`."""
+    arguments = [
+        "--head", f"--node-ip-address={ray_host(host)}", f"--port={port}", "--include-dashboard=false",
+        f"--temp-dir={_short_folder(folder)}",
+    ]  # fmt: skip
+    with locked([START_LOCK], STOP_SECONDS):
+        started = RayProcess.start(arguments, environment(token), folder / "ray.log")
+        _settle(started)
+    return started
+
+
+def _short_folder(folder: Path) -> Path:
+    """A folder of this user whose path is short enough for Ray's sockets."""
+    name = sha256(str(folder.resolve()).encode()).hexdigest()[:10]
+    return Path(tempfile.gettempdir()) / f"vkernels-ray-{os.getuid()}-{name}"
+
+
+def offers_here(slices: Sequence[str]) -> list[Offer]:
+    """What this machine offers: slices by name, as `cpu:cores=1`, each as often as it fits.
+
+    Raises `OptionError` for unknown or repeated names, and `SetupError` for an absent device.
+    """
+    if not slices or len(set(slices)) != len(slices):
+        raise OptionError(f"expected different slices, got {', '.join(slices) or 'none'}")
+    return [_offer(name) for name in slices]
+
+
+def _offer(name: str) -> Offer:
+    from vkernels.autotune.slice_names import usable
+
+    place = place_of(name)
+    width, cores = (len(place.cores), usable()) if place.device == "cpu" else (1, usable()[-1:])
+    return Offer(name, slice_target(name).name, limits_hash(slice_limits(name)), width, list(cores))
+
+
+def join(
+    address: str, token: Path, offers: Sequence[Offer], log: Path, patience: float,
+    say: Callable[[str], object] = lambda text: None,
+) -> None:  # fmt: skip
+    """Lend this machine to the farm whose head's Ray is at `address`, HOST:PORT, until it stops.
+
+    Where the connection ends without that, as when the head is restarted, the machine joins again, for `patience`
+    seconds. Raises `SetupError` if it cannot join for that long, and `FileError` without the token.
+    """
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdigit():
+        raise OptionError(f"expected the address HOST:PORT, got {address!r}")
+    if not token.is_file():
+        raise FileError(f"{token}: there is no such file; copy the one that `vk farm start` named")
+    counts = Counter[str]()
+    for offer in offers:
+        counts[offer.resource] += offer.count
+    with tempfile.TemporaryDirectory(prefix="vkernels-farm-") as folder:
+        leave = Path(folder) / "leave"
+        variables = {**environment(token), OFFERS: encoded(list(offers)), LEAVE: str(leave)}
+        arguments = [f"--address={ray_host(host)}:{port}", f"--resources={json.dumps(counts)}"]
+        arguments += [f"--node-ip-address={LOOPBACK}"] if ray_host(host) == LOOPBACK else []
+        gone = time.monotonic()
+        while not leave.exists():
+            with locked([START_LOCK], patience):
+                joined = RayProcess.start(arguments, variables, log)
+                began = time.monotonic()
+                _settle(joined)
+            try:
+                say(f"joined {address}" if not joined.has_ended else f"{address} does not answer")
+                while not joined.has_ended and not leave.exists():
+                    time.sleep(0.2)
+            finally:
+                joined.stop()
+            now = time.monotonic()
+            gone = now if now - began > 2 * START_PAUSE else gone
+            if not leave.exists() and now - gone > patience:
+                raise SetupError(f"{address}: no farm answered for {patience:.0f} s; {log} has what Ray said")
+            time.sleep(0 if leave.exists() else REJOIN_PAUSE)
+    say("the farm has stopped")
+
+
+def _settle(started: RayProcess) -> None:
+    """Wait until a process has started what it starts, or has ended."""
+    end = time.monotonic() + START_PAUSE
+    while not started.has_ended and time.monotonic() < end:
+        time.sleep(0.1)
