@@ -159,6 +159,12 @@ def _explained(request: Mapping[str, Any]) -> Answer:
     return asdict(find(question))
 
 
+def _on_inputs(request: Mapping[str, Any]) -> Answer:
+    from .check.run_inputs import ran_on_inputs
+
+    return ran_on_inputs(request)
+
+
 def _each(targets: Sequence[Mapping[str, Any]], prepare: Callable[[Mapping[str, Any]], Answer]) -> list[Answer]:
     """The answer for each target, or its error. A missing argument is an error of the whole request."""
     answers: list[Answer] = []
@@ -178,5 +184,5 @@ def _mistake(error: Error) -> Answer:
 
 ANSWERS: Mapping[str, Callable[[Mapping[str, Any]], Answer]] = {
     "describe": _described, "kernel": _prepared_kernel, "jit": _prepared_jit, "explain": _explained,
-    "configurations": _lowered_configurations,
+    "configurations": _lowered_configurations, "inputs": _on_inputs,
 }  # fmt: skip

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import StringIO
 from itertools import pairwise
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Dialect
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import DiagnosticException, ParseError
@@ -37,14 +38,17 @@ def well_formed(name: str) -> Iterator[None]:
         raise IRError(f"{name}: malformed: {str(error) or type(error).__name__}") from error
 
 
-def parse_module(text: str | bytes, name: str = "<text>") -> ModuleOp:
+def parse_module(text: str | bytes, name: str = "<text>", dialects: Sequence[Dialect] = ()) -> ModuleOp:
     """The verified module that MLIR text, custom or generic, describes. `name` is the file's, for messages.
 
-    Raises `IRError` for anything that is not a valid module of vk, arith, math and scf.
+    Raises `IRError` for anything that is not a valid module of vk, arith, math, scf and the other `dialects`.
     """
+    known = context()
+    for dialect in dialects:
+        known.load_dialect(dialect)
     try:
         with well_formed(name):
-            module = Parser(context(), text, name).parse_module()
+            module = Parser(known, text, name).parse_module()
             module.verify()
     except ParseError as error:
         raise IRError(str(error)) from error

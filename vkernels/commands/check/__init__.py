@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vkernels.compiler.judged_plans import JUDGED
+from vkernels.ir.errors import OptionError
 
 from ..exits import Code
 from ..options import (
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from vkernels.inspect.cases import Case
     from vkernels.inspect.check.baseline import Baseline
     from vkernels.inspect.check.cells import Cell
+    from vkernels.inspect.check.inputs import InputsRun
+    from vkernels.inspect.worker_client import InspectPool
+    from vkernels.targets import Target
 
 
 class Finding(StrEnum):
@@ -75,6 +79,10 @@ Written = Annotated[
 Tolerance = Annotated[
     float, typer.Option(min=0.0, metavar="PERCENT", help="By how much figures may exceed those of --baseline.")
 ]
+Inputs = Annotated[
+    str | None,
+    typer.Option(metavar="FUNCTION", help="Also run on what this function of the file returns; find races and bounds."),
+]
 Workers = Annotated[int | None, typer.Option(min=1, help="Number of compile processes. Default: all usable cores.")]
 
 
@@ -96,6 +104,7 @@ def check(
     baseline: Against = None,
     write_baseline: Written = None,
     tolerance: Tolerance = 2.0,
+    inputs: Inputs = None,
     no_cache: Cache = False,
     workers: Workers = None,
     seconds: CompileSeconds = 120.0,
@@ -103,7 +112,8 @@ def check(
 ) -> None:
     """Compile kernels for devices that need not be present; report which fit, and their registers and memory.
 
-    Exit code 1: --fail-on found something, or something is worse than in the baseline.
+    Exit code 1: --fail-on found something, something is worse than in the baseline, or --inputs found a race or an
+    access out of bounds.
     """
     check_writable(json)
     check_writable(write_baseline)
@@ -120,7 +130,7 @@ def check(
     from vkernels.ir.disk_cache import DiskCache
     from vkernels.library.catalogue import CATALOGUE
 
-    from .results import as_json, show
+    from .results import as_json, show, show_inputs
 
     request = parse_specialisation(dtype, shape, constants, layouts)
     chosen = chosen_targets(targets, table, slice_ or [])
@@ -130,16 +140,32 @@ def check(
         if deterministic:
             cases = [as_deterministic(case) for case in cases]
         tools = CheckTools(preparing, compiling, None if no_cache else DiskCache(), triton, judge=judge)
+        ran = () if inputs is None else _ran(cases, inputs, chosen, preparing)
         checked = check_cells(cases, chosen, tools, progress)
     taken = time.monotonic() - begun
     show(checked, triton, taken, console_for(json, is_wide=True))
     run = list(zip([case_on(case, target) for case in cases for target in chosen], checked.cells, strict=True))
     worse, fields = _compared(before, run, triton, tolerance, json)
+    show_inputs(ran, inputs or "", console_for(json, is_wide=True))
+    fields |= {"inputs": [each.to_json() for each in ran]} if inputs is not None else {}
     write_results(json, "check", **as_json(checked, triton, taken), **fields)
     if write_baseline is not None:
         _write(write_baseline, run, triton)
-    if worse or has_finding(checked.cells, fail_on or []):
+    if worse or any(each.finding for each in ran) or has_finding(checked.cells, fail_on or []):
         raise typer.Exit(Code.FINDING)
+
+
+def _ran(cases: Sequence[Case], inputs: str, targets: Sequence[Target], pool: InspectPool) -> tuple[InputsRun, ...]:
+    """The cases run on their inputs as compiled for the first target that is a GPU."""
+    from vkernels.inspect.check.check import case_on
+    from vkernels.inspect.check.inputs import run_on_inputs
+
+    if any(not case.source.file for case in cases):
+        raise OptionError("--inputs names a function of the kernel's file: give kernels as FILE.py:KERNEL")
+    gpu = next((target for target in targets if target.vendor != "cpu"), None)
+    if gpu is None:
+        raise OptionError("--inputs runs code for GPUs: name one in --targets; kernel.interpret runs others")
+    return run_on_inputs([case_on(case, gpu) for case in cases], inputs, gpu, pool)
 
 
 def _read(path: Path) -> Baseline:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
@@ -14,6 +15,7 @@ from vkernels.compiler.binaries.launch_loops import loops_as_json
 from vkernels.compiler.plan_fallback import BOTTOM
 from vkernels.inspect.check.cells import Cell, CellLaunch, PlanSummary
 from vkernels.inspect.check.check import Checked
+from vkernels.inspect.check.inputs import InputsRun
 from vkernels.ir.planning.resources import Resource
 from vkernels.ir.slow_plan import SlowPlan
 
@@ -30,6 +32,21 @@ def as_json(checked: Checked, triton: str, seconds: float) -> dict[str, Any]:
         "binaries": checked.binaries, "from_cache": checked.cached, "counts": counts(checked.cells),
         "cells": [cell_as_json(cell) for cell in checked.cells],
     }  # fmt: skip
+
+
+def show_inputs(ran: Sequence[InputsRun], inputs: str, console: Console) -> None:
+    """Print what running on the author's inputs found, a line for each kernel and configuration, and each finding."""
+    for each in ran:
+        given = "".join(f" {name}={value}" for name, value in each.configuration.items())
+        what = f"{each.kernel}{given} on {inputs}()"
+        if each.finding:
+            console.print(f"{what}:", style="bold", markup=False, highlight=False)
+            console.print(each.finding, markup=False, highlight=False, soft_wrap=True)
+        elif each.unknown:
+            console.print(f"{what}: not run: {each.unknown}", markup=False, highlight=False, soft_wrap=True)
+        else:
+            said = f"{what}: {each.programs} programs, no race and no access out of bounds"
+            console.print(said, markup=False, highlight=False, soft_wrap=True)
 
 
 def counts(cells: tuple[Cell, ...]) -> dict[str, int]:

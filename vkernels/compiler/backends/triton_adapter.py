@@ -189,8 +189,8 @@ def _descriptors_respelled(text: str, version: str) -> str:
     return _DESCRIPTOR.sub(r"!tt.tensordesc<\1>", text) if is_short else text
 
 
-def inlined_ttir(text: str, architecture: str) -> str:
-    """A TTIR module whose functions are inlined into its public one, without source locations: what is compiled from
+def inlined_ttir(text: str, architecture: str, locations: bool = False) -> str:
+    """A TTIR module whose functions are inlined into its public one. Without source `locations`, what is compiled from
     it has the lines of this text. Raises `RuntimeError` for text that MLIR refuses; it prints its reasons to stderr."""
     triton = _libtriton()
     context = triton.ir.context()
@@ -203,7 +203,7 @@ def inlined_ttir(text: str, architecture: str) -> str:
     triton.passes.common.add_inliner(manager)
     triton.passes.common.add_symbol_dce(manager)
     manager.run(module, "inline")
-    return str(module.str_nodebug())
+    return str(module if locations else module.str_nodebug())
 
 
 def backend_for(architecture: str) -> Any:

@@ -93,7 +93,7 @@ def jit_ttir(
     end refuses the kernel. The kernel's own Python code runs.
     """
     function = _innermost(kernel)
-    values = _constants(kernel, types, {**constants, **configuration.constants})
+    values = constants_of(kernel, types, {**constants, **configuration.constants})
     backend = backend_for(architecture)
     wanted = {"num_warps": configuration.warps, "num_stages": configuration.stages, **(configuration.settings or {})}
     known = backend.parse_options({}).__dataclass_fields__
@@ -131,7 +131,7 @@ def _configuration(config: Any, parameters: set[str]) -> Configuration:
     return Configuration(constants, config.num_warps, config.num_stages, settings)
 
 
-def _constants(kernel: Any, types: Mapping[str, str], given: Mapping[str, Value]) -> dict[str, Any]:
+def constants_of(kernel: Any, types: Mapping[str, str], given: Mapping[str, Value]) -> dict[str, Any]:
     """Values of all parameters that are not passed at a launch."""
     function = _innermost(kernel)
     signature = inspect.signature(function.fn)

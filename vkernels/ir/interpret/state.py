@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from xdsl.dialects import cf
 from xdsl.dialects.builtin import DYNAMIC_INDEX, ModuleOp
-from xdsl.interpreter import Interpreter, OpImplResult, PythonValues, ReturnedValues
+from xdsl.interpreter import Interpreter, OpImplResult, PythonValues, ReturnedValues, Successor
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
@@ -99,6 +100,13 @@ class TileInterpreter(Interpreter):
             values = handler(self, op, *inputs)
             results = values if isinstance(values, tuple) else () if values is None else (values,)
             return OpImplResult(results, None)
+        if isinstance(op, cf.BranchOp):
+            return OpImplResult((), Successor(op.successor, inputs))
+        if isinstance(op, cf.ConditionalBranchOp):
+            then, otherwise = op.then_block, op.else_block
+            count = len(op.then_arguments)
+            chosen = Successor(then, inputs[1 : 1 + count]) if inputs[0] else Successor(otherwise, inputs[1 + count :])
+            return OpImplResult((), chosen)
         if not op.has_trait(IsTerminator):
             raise IRError(f"the interpreter does not know {op.name}")
         return OpImplResult((), ReturnedValues(inputs))

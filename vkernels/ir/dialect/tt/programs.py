@@ -38,7 +38,7 @@ class FuncOp(TtOp):
     function_type = prop_def(FunctionType)
     sym_visibility = prop_def(StringAttr)
     arg_attrs = opt_prop_def(ArrayAttr)
-    body = region_def("single_block")
+    body = region_def()
 
     traits = traits_def(IsolatedFromAbove())
 

@@ -20,8 +20,8 @@ from .regions import AddressSpace, Region
 class TtirInterpreter(TileInterpreter):
     """The interpreter with the clock, the address space and the running program's scratchpad.
 
-    `programs`: of the launch, along the grid's first dimension. `between_programs`: whether to look for races between
-    programs.
+    `grid`: programs of the launch along each dimension. `between_programs`: whether to look for races between programs.
+    `same_lane_is_ordered`: whether accesses by one position of tensors of one shape are those of one thread.
     """
 
     scratchpad: Region | None = None
@@ -32,11 +32,13 @@ class TtirInterpreter(TileInterpreter):
         state: InterpreterState,
         handlers: Handlers,
         space: AddressSpace,
-        programs: int,
+        grid: tuple[int, ...],
         between_programs: bool,
+        same_lane_is_ordered: bool = False,
     ):
         super().__init__(module, state, handlers)
-        self.space, self.programs, self.between_programs = space, programs, between_programs
+        self.space, self.grid, self.between_programs = space, grid, between_programs
+        self.same_lane_is_ordered = same_lane_is_ordered
         self.has_descriptors = any(isinstance(op, tt.MakeTensorDescriptorOp) for op in module.walk())
         self.clock = InterpreterClock()
 
@@ -45,6 +47,8 @@ POINTED, DESCRIBED = "pointed", "described"
 """The ways of an access: by the program's threads, or by a descriptor, beside them."""
 _INTEGERS: dict[int, Attribute] = {8: i8, 16: i16, 32: i32, 64: i64}
 _POISON = 0x5AA5A55A5AA5A55A
+_SHAPES = (1 << 31) - 1
+"""How many shapes of tensors are told apart, with 32 bits of positions each."""
 _COMBINATIONS = {
     tt.Atomic.ADD: "add",
     tt.Atomic.FADD: "add",
@@ -129,7 +133,10 @@ class _Access:
     def _check_race(self) -> None:
         between = self.run.between_programs and not self.region.private
         stamps = self.region.allocation.stamps
-        conflict = stamps.note(self.does, self.cells, self.width, self.run.clock, between)
+        threads = None
+        if self.run.same_lane_is_ordered:
+            threads = self.lanes.astype(np.int64) + (hash(self.shape) % _SHAPES << 32)
+        conflict = stamps.note(self.does, self.cells, self.width, self.run.clock, between, threads)
         if conflict is not None and conflict.other_program:
             why = f", which another program of the launch has {conflict.earlier}"
             self._check(conflict.elements, why, "Programs of a launch run in any order and at once.")

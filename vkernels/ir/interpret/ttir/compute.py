@@ -76,6 +76,12 @@ def _scan(run: TtirInterpreter, op: tt.ScanOp, *tiles: Array) -> tuple[Array, ..
     return tuple(np.moveaxis(tile[::step], 0, axis) for tile in sums)
 
 
+def _along(op: tt.ProgramIdOp | tt.NumProgramsOp, numbers: tuple[int, ...], otherwise: int) -> np.int32:
+    """The number of the operation's dimension of the grid."""
+    axis = op.axis.value.data
+    return np.int32(numbers[axis] if axis < len(numbers) else otherwise)
+
+
 def _combined(run: TtirInterpreter, body: Region, left: list[Array], right: list[Array]) -> list[Array]:
     """A body of two scalars run on whole tensors of them."""
     return [np.asarray(value) for value in run.run_ssacfg_region(body, (*left, *right), "combine")]
@@ -83,8 +89,8 @@ def _combined(run: TtirInterpreter, body: Region, left: list[Array], right: list
 
 TT_COMPUTE_HANDLERS: dict[type[Operation], Handler] = {
     tt.AssumeOp: _assume,
-    tt.ProgramIdOp: lambda run, op: np.int32(run.state.program.number),
-    tt.NumProgramsOp: lambda run, op: np.int32(run.programs),
+    tt.ProgramIdOp: lambda run, op: _along(op, run.state.program.coordinates, 0),
+    tt.NumProgramsOp: lambda run, op: _along(op, run.grid, 1),
     tt.MakeRangeOp: lambda _, op: np.arange(op.start.value.data, op.end.value.data, dtype=np.int32),
     tt.SplatOp: _resize,
     tt.UnsplatOp: lambda _, op, value: np.reshape(value, ()),

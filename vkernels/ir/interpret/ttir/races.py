@@ -96,30 +96,45 @@ class Stamps:
     def __init__(self, size: int):
         self._last = {done: _Times(size) for done in _DONE.values()}
         self._first = {"read": _Times(size), "updated": _Times(size), "written": self._last["written"]}
+        self._threads: dict[str, Array] = {}
+        self._size = size
 
     def note(
-        self, does: str, cells: Array, width: int, clock: InterpreterClock, between_programs: bool
-    ) -> Conflict | None:
+        self, does: str, cells: Array, width: int, clock: InterpreterClock, between_programs: bool,
+        threads: Array | None = None,
+    ) -> Conflict | None:  # fmt: skip
         """Note that an access `reads`, `writes` or `updates` elements of `width` bytes, given by their numbers.
 
+        `threads`: a number for the thread of each element, if threads are told apart: the accesses of one are in order.
         Returns the conflict with an earlier access, if there is one.
         """
         conflict = None
         for earlier in _MAY_NOT_FOLLOW[does]:
-            conflict = conflict or self._after(earlier, cells, width, clock, between_programs)
+            conflict = conflict or self._after(earlier, cells, width, clock, between_programs, threads)
         done = _DONE[does]
         self._last[done].set(cells, width, clock.now)
+        if threads is not None:
+            self._threads_of(done, width)[cells] = threads[:, None]
         if between_programs and done != "written":
             self._first[done].set_first(cells, width, clock.now)
         return conflict
 
+    def _threads_of(self, done: str, width: int) -> Array:
+        """The thread of the last access to each byte: one row an element."""
+        if done not in self._threads:
+            self._threads[done] = np.full(self._size, -1, np.int64)
+        return self._threads[done].reshape(-1, width)
+
     def _after(
-        self, earlier: str, cells: Array, width: int, clock: InterpreterClock, between_programs: bool
-    ) -> Conflict | None:
+        self, earlier: str, cells: Array, width: int, clock: InterpreterClock, between_programs: bool,
+        threads: Array | None,
+    ) -> Conflict | None:  # fmt: skip
         """The elements with an earlier access by another program, or by this one since the last barrier."""
         if between_programs:
             others = self._first[earlier].before(cells, width, clock.program)
             if others is not None and others.any():
                 return Conflict(others, earlier, True)
         own = self._last[earlier].since(cells, width, clock.interval)
+        if own is not None and threads is not None:
+            own = own & (self._threads_of(earlier, width)[cells] != threads[:, None]).any(axis=1)
         return Conflict(own, earlier, False) if own is not None and own.any() else None

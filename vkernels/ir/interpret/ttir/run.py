@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -38,20 +39,23 @@ _HANDLERS: Handlers = {
 
 def run_ttir(
     module: ModuleOp,
-    grid: int,
+    grid: int | tuple[int, ...],
     arguments: Sequence[Value],
     scratch_bytes: int = 0,
     order: int | None = None,
     *,
     slot_bytes: int = 0,
     between_programs: bool = True,
+    same_lane_is_ordered: bool = False,
 ) -> None:
     """Run the module's one `tt.func` for programs 0 up to `grid`, one after another; arrays are written in place.
 
+    `grid`: programs, or up to three numbers of them, the first dimension of which is counted first.
     `arguments`: in the parameters' order. A pointer's array may be any view (bf16 as the bits, uint16): the pointer
     is to its first element, and everything that is not an element of it is out of bounds. `scratch_bytes`: a program's
     scratchpad; its last `slot_bytes` hold inactive elements, so accesses there are not checked and loads give poison.
     `order` seeds a shuffle of the programs. `between_programs`: whether to look for races between programs.
+    `same_lane_is_ordered`: accesses by one position of tensors of one shape are taken to be one thread's, in order.
 
     Raises `CheckError`, with the operation's source location, program and element, for an access out of bounds or
     misaligned; memory read before it is written; two accesses to a byte without a barrier between them, one of them
@@ -61,7 +65,7 @@ def run_ttir(
     Raises `ArgumentError` for arguments that do not fit, `IRError` for an operation that is not known.
     """
     function = _function_of(module)
-    types = tuple(function.body.block.arg_types)
+    types = tuple(function.body.blocks[0].arg_types)
     if len(types) != len(arguments):
         raise ArgumentError(f"{function.sym_name.data} takes {len(types)} arguments, not {len(arguments)}")
     state = InterpreterState({}, print, order, False)
@@ -74,13 +78,15 @@ def run_ttir(
         for n, (type_, value, memory) in enumerate(zip(types, arguments, memories, strict=True))
     )
     _check_divisibility(function, values)
-    interpreter = TtirInterpreter(module, state, _HANDLERS, space, grid, between_programs)
-    programs = np.arange(grid)
+    sizes = (grid,) if isinstance(grid, int) else grid
+    interpreter = TtirInterpreter(module, state, _HANDLERS, space, sizes, between_programs, same_lane_is_ordered)
+    programs = np.arange(prod(sizes))
     if order is not None:
         np.random.default_rng(order).shuffle(programs)
     with np.errstate(all="ignore"):
         for number in programs.tolist():
-            state.program = InterpretedProgram(function.sym_name.data, number, (number,))
+            coordinates = tuple(int(each) for each in np.unravel_index(number, sizes[::-1]))[::-1]
+            state.program = InterpretedProgram(function.sym_name.data, number, coordinates)
             interpreter.clock.next_program()
             interpreter.scratchpad = Region.scratchpad(scratch_bytes, slot_bytes) if scratch_bytes else None
             interpreter.run_ssacfg_region(function.body, values, function.sym_name.data)
@@ -120,7 +126,7 @@ def _check_divisibility(function: tt.FuncOp, values: Sequence[Any]) -> None:
         if isinstance(attributes, DictionaryAttr) and "tt.divisibility" in attributes.data:
             divisor = attributes.data["tt.divisibility"]
             if isinstance(divisor, IntegerAttr) and int(value) % divisor.value.data:
-                what = "address" if isinstance(function.body.block.arg_types[number], tt.PointerType) else "value"
+                what = "address" if isinstance(function.body.blocks[0].arg_types[number], tt.PointerType) else "value"
                 raise ArgumentError(f"the {what} of argument {number} is no multiple of {divisor.value.data}")
 
 

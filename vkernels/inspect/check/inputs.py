@@ -1,0 +1,50 @@
+"""What running kernels on their author's own inputs found, for each of the cases that are checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from vkernels.targets import Target
+from vkernels.targets.slices import planned_limits
+
+from ..cases import Case
+from ..worker_client import InspectPool, answer_of
+
+
+@dataclass(frozen=True)
+class InputsRun:
+    """A case run on inputs. `kernel`: its name; `configuration`: a plain Triton kernel's. `programs`: how many ran;
+    `finding`: a race, or an access out of bounds, which ended the run; `unknown`: why it could not be run."""
+
+    kernel: str
+    configuration: dict[str, Any]
+    programs: int = 0
+    finding: str = ""
+    unknown: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def run_on_inputs(cases: Sequence[Case], inputs: str, target: Target, pool: InspectPool) -> tuple[InputsRun, ...]:
+    """Run cases on what the function `inputs` of their files returns, as compiled for a GPU.
+
+    Raises mistakes in the inputs, and `FileError` where a run takes too long.
+    """
+    limits = asdict(planned_limits(target))
+    requests = [
+        {"kind": "inputs", "case": case.as_request(), "inputs": inputs, "architecture": target.architecture,
+         "limits": limits}
+        for case in cases
+    ]  # fmt: skip
+    answers = [pool.submit(request) for request in requests]
+    return tuple(
+        InputsRun(
+            case.source.shown,
+            dict(case.configuration),
+            **answer_of(answer.result(), f"{case.source.shown} on its inputs"),
+        )
+        for case, answer in zip(cases, answers, strict=True)
+    )
