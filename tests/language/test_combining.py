@@ -178,3 +178,70 @@ def test_gpus_compile_them(kernel):
     shapes = {"M": 64, "N": 200, "D": 32} if kernel is recurrence else {"M": 64, "N": 200}
     (made,) = kernel.compile(shapes=shapes, targets=["h100-sxm5-80"], dtype="float32")
     assert made.binaries
+
+
+@vk.function
+def plus_size(a, b):
+    return a + b + vk.size("N").to(vk.float32)
+
+
+@vk.kernel
+def uses_a_size(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M N"]):
+    i, j = vk.tile("M"), vk.whole("N")
+    out[i, j] = vk.scan(plus_size, x[i, j])
+
+
+@vk.function
+def branches(a, b):
+    if a > b:
+        return a
+    return b
+
+
+@vk.kernel
+def chooses_by_if(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M N"]):
+    i, j = vk.tile("M"), vk.whole("N")
+    out[i, j] = vk.scan(branches, x[i, j])
+
+
+def test_a_function_may_use_scalars():
+    x = np.random.default_rng(fresh_seed()).integers(-9, 9, (3, 21)).astype(np.float32)
+    expected = x.cumsum(1) + 21 * np.arange(21, dtype=np.float32)
+    for _, out in everywhere(uses_a_size, x, np.full_like(x, np.nan)):
+        np.testing.assert_array_equal(out, expected)
+
+
+def test_a_function_is_elementwise():
+    x = np.ones((2, 3), np.float32)
+    with pytest.raises(vk.UnsupportedError):
+        chooses_by_if(x, x.copy())
+
+
+@pytest.mark.parametrize(
+    "pin", [{"lanes": "j"}, {"lanes": "i"}, {"lanes": "j", "chunks": {"j": 16}}, {"chunks": {"j": 3}}]
+)
+def test_chunks_and_lanes(pin):
+    """Every way through the axis gives the same, exactly, with numbers that are integers."""
+    random = np.random.default_rng(fresh_seed())
+    a, b = (random.integers(-1, 2, (5, 53)).astype(np.float32) for _ in range(2))
+    pinned = vk.kernel(plan=vk.Pin(**pin))(plain_recurrence)
+    state, expected = np.zeros(5, np.float32), np.zeros_like(a)
+    for step in range(53):
+        state = expected[:, step] = a[:, step] * state + b[:, step]
+    for kernel in (pinned, pinned.interpret):
+        out = np.full_like(a, np.nan)
+        kernel(a, b, out)
+        np.testing.assert_array_equal(out, expected)
+
+
+def plain_recurrence(a: Float[vk.Tensor, "M N"], b: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M N"]):
+    i, j = vk.tile("M"), vk.whole("N")
+    _, state = vk.scan(then, (a[i, j], b[i, j]), axis=j, identity=(1, 0))
+    out[i, j] = state
+
+
+def test_a_debugger_goes_through_kernels_that_scan():
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    out = np.full_like(x, np.nan)
+    uses_a_size.interpret(x, out, trace=True)
+    assert not np.isnan(out).any()

@@ -259,6 +259,19 @@ def scan(kernel: Kernel) -> Value | None:
     return kernel.scan(kernel.random.choice(kinds), value, axis)
 
 
+def own_scan(kernel: Kernel) -> Value | None:
+    """A scan by one of two functions of one's own, neither of which is commutative."""
+    if not wholes(kernel):
+        return None
+    axis = kernel.random.choice(wholes(kernel)).name
+    marks = [v for v in kernel.live if axis in v.axes and not v.is_float and v.element != "i1"]
+    mark = kernel.random.choice(marks) if marks else load(kernel, element="i32", axis=axis)
+    if kernel.random.random() < 0.4:
+        return kernel.last_that_counts(mark, axis)
+    value = tamed(kernel, pick(kernel, axis=axis), 64)
+    return None if value.element == "i1" else kernel.restarting_sums(*kernel.together(value, mark), axis)
+
+
 def dot(kernel: Kernel) -> Value | None:
     if not wholes(kernel):
         return None

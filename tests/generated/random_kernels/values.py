@@ -7,18 +7,20 @@ operation carries a bound on its error, from which the comparison's tolerance fo
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from xdsl.dialects import math
 from xdsl.dialects.builtin import BFloat16Type, FloatAttr, IntegerAttr, ModuleOp, f16, f32, f64, i1, i8, i16, i32, i64
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from vkernels.ir.dialect import (
     BroadcastOp,
+    CombinedOp,
     KernelOp,
+    ScanByOp,
     ScanOp,
     SizeOp,
     TensorArgumentType,
@@ -62,6 +64,18 @@ class Value:
     @property
     def is_exact(self) -> bool:
         return not self.is_float or (self.error == 0 and self.bound <= EXACT[self.element])
+
+
+def _added(block: Block, op: Operation) -> SSAValue:
+    """The result of an operation at the end of a block."""
+    block.add_op(op)
+    return op.results[0]
+
+
+def _chosen(block: Block, mark: SSAValue, one: SSAValue, other: SSAValue) -> SSAValue:
+    """`one` where a mark is not 0, else `other`."""
+    zero = _added(block, arith.ConstantOp(IntegerAttr(0, mark.type)))
+    return _added(block, arith.SelectOp(_added(block, arith.CmpiOp(mark, zero, "ne")), one, other))
 
 
 @dataclass(frozen=True)
@@ -233,6 +247,33 @@ class Kernel:
     def scan(self, kind: str, value: Value, axis: str) -> Value:
         made = self.accumulated(kind, value, max(1, self.axes[axis].extent))
         return replace(made, ssa=self.add(ScanOp(kind, value.ssa, axis)))
+
+    def last_that_counts(self, value: Value, axis: str) -> Value:
+        """Of integers, the last one so far that is not 0."""
+
+        def body(block: Block) -> list[SSAValue]:
+            before, after = block.args
+            return [_chosen(block, after, after, before)]
+
+        return replace(value, ssa=self._scan_by([value], axis, body))
+
+    def restarting_sums(self, value: Value, mark: Value, axis: str) -> Value:
+        """Running sums that begin anew where a mark is not 0."""
+
+        def body(block: Block) -> list[SSAValue]:
+            total, started, more, starts = block.args
+            summed = _added(block, (arith.AddfOp if value.is_float else arith.AddiOp)(total, more))
+            return [_chosen(block, starts, more, summed), _added(block, arith.OrIOp(started, starts))]
+
+        made = self.accumulated("sum", value, max(1, self.axes[axis].extent))
+        return replace(made, ssa=self._scan_by([value, mark], axis, body))
+
+    def _scan_by(self, values: Sequence[Value], axis: str, body: Callable[[Block], list[SSAValue]]) -> Any:
+        """The first result of a scan; the element before the first is 0."""
+        block = Block(arg_types=[ELEMENTS[value.element] for value in values] * 2)
+        block.add_op(CombinedOp(body(block)))
+        zeros = [self.number(0, value.element).ssa for value in values]
+        return self.add(ScanByOp([value.ssa for value in values], zeros, axis, Region(block)))
 
     def accumulated(self, kind: str, value: Value, terms: int) -> Value:
         """What is known of that many of a value's elements combined."""

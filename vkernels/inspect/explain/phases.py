@@ -19,6 +19,7 @@ from vkernels.ir.dialect import (
     LoadOp,
     PhaseOp,
     ReductionOp,
+    ScanByOp,
     ScanOp,
     ScatterOp,
     ScratchOp,
@@ -101,7 +102,7 @@ def _action(kernel: KernelOp, op: Operation) -> str:
         return f"reads {name}" if isinstance(op, LoadOp) else f"writes {name}"
     if isinstance(op, ReductionOp):
         return f"reduces along {op.axis.data} ({op.name.removeprefix('vk.')})"
-    if isinstance(op, ScanOp):
+    if isinstance(op, ScanOp | ScanByOp):
         return f"scans along {op.axis.data}"
     if isinstance(op, DotOp):
         return f"multiplies matrices along {op.axis.data}"

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeGuard
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
-from ..dialect import DotOp, KernelOp, PhaseOp, ReductionOp, ScanOp, YieldOp, axes_of
+from ..dialect import SCANS, DotOp, KernelOp, PhaseOp, ReductionOp, YieldOp, axes_of
 from ..dialect.blocks import terminator
 from .accesses import CONTROL, MemoryAccess, accesses_of, has_effect, inputs_of, may_alias
 from .axes import MappedAxis
@@ -131,7 +131,7 @@ class KernelAnalysis:
     @cached_property
     def scans(self) -> bool:
         """Whether there are scans."""
-        return any(isinstance(item, ScanOp) for item in self.phase)
+        return any(isinstance(item, SCANS) for item in self.phase)
 
     def is_structural(self, op: Operation) -> bool:
         """Whether an operation is a loop or conditional around phases."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..analysis.dot_order import MOST_ADDRESSES, MOST_IN_TURN
 from ..analysis.words import narrow_dot
+from ..dialect import ScanByOp
 from ..limits import Limits
 from .cpu_words import NO_WORDS, Words, depth_of, on_matrices, registers_of_joining, slots_of_tile, words_of
 from .loops import LiveTile, Loop
@@ -29,9 +30,9 @@ def cpu_registers(at: PlanBatch, limits: Limits, everywhere: bool = False) -> Nu
     straight code may do so too, once a program, as beside one whose sums a matrix unit gives back in memory. Of other
     straight code that runs once beside loops the largest tile counts: compilers go through it register by register, and
     what is beside it moves through memory at most once. So they do through straight code that a range repeats without
-    dots, once an iteration, as `cpu_spills` counts; but not where a reduction is waited for, and the tile is used
-    again after it. Loops without dots beside loops with dots do what these need once for each of many products, so they
-    may spill too.
+    dots, once an iteration, as `cpu_spills` counts, and in loops that scan one position at a time; but not where a
+    reduction is waited for, and the tile is used again after it. Loops without dots beside loops with dots do what
+    these need once for each of many products, so they may spill too.
     """
     worst: Numbers = 0
     streams = any(loop.rescaled for loop in at.loops)
@@ -42,6 +43,9 @@ def cpu_registers(at: PlanBatch, limits: Limits, everywhere: bool = False) -> Nu
         if everywhere or not (may_spill or _is_around_others(loop, at)):
             in_turn = _runs_once_beside_loops(loop, at) or (not has_dots and _is_repeated_alone(loop, at))
             taken = _largest(loop, at, limits) if in_turn and not everywhere else loop_registers(loop, at, limits)
+            if not (in_turn or everywhere or has_dots) and (scanned := _scanned_by(loop)):
+                one_each = reduce(np.logical_and, (at.size(axis) == 1 for axis in scanned))
+                taken = np.where(one_each, _largest(loop, at, limits), taken)
             worst = np.maximum(worst, taken if loop.axes else np.where(given_back, 0, taken))
     return worst
 
@@ -72,6 +76,11 @@ def _is_repeated_alone(loop: Loop, at: PlanBatch) -> bool:
     axes = {axis for step in loop.steps for axis in step.axes}
     beside = (other for other in at.loops if other is not loop and other.ranges == loop.ranges)
     return not any(axes <= set(step.axes) for other in beside for step in other.steps)
+
+
+def _scanned_by(loop: Loop) -> set[str]:
+    """The axes along which a loop scans by functions of the author's own."""
+    return {step.reduced for step in loop.steps if isinstance(step.origin, ScanByOp) and step.reduced is not None}
 
 
 def _largest(loop: Loop, at: PlanBatch, limits: Limits) -> Numbers:

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from ..analysis.kernel_analysis import KernelAnalysis
-from ..dialect import AccessOp, DotOp, RangeOp, ReductionOp, ScanOp, YieldOp, arith, axes_of
+from ..dialect import AccessOp, DotOp, RangeOp, ReductionOp, ScanByOp, ScanOp, YieldOp, arith, axes_of
 from .item_widths import bytes_of
 from .loops import Axes, LiveTile
 from .read_accesses import TouchOf, beside_rows
@@ -35,10 +35,11 @@ def most_alive(
         for value in analysis.inputs(op):
             last[analysis.source(value)] = number
     worst: list[SSAValue] = []
-    here: list[SSAValue] = []
+    scanned = (result for op in flat if isinstance(op, ScanByOp) for result in op.results)
+    here: list[SSAValue] = [result for result in scanned if result.first_use is not None]
     most = 0
     for number, op in enumerate(flat):
-        if op not in reductions and op.name not in _NOTHING and not _is_next(op):
+        if op not in reductions and op.name not in _NOTHING and not isinstance(op, ScanByOp) and not _is_next(op):
             here += [result for result in op.results if isinstance(result.type, TensorType)]
         axes = sum(len(_held_axes(value)) for value in here)
         if axes >= most:
@@ -57,7 +58,7 @@ def _is_next(op: Operation) -> bool:
 
 def _is_by_registers(op: Operation) -> bool:
     """Whether an operation is elementwise, with a result: checks and prints have none."""
-    return bool(op.results) and not op.regions and not isinstance(op, _WHOLE)
+    return isinstance(op, ScanByOp) or (bool(op.results) and not op.regions and not isinstance(op, _WHOLE))
 
 
 def _is_carried(value: SSAValue) -> bool:
@@ -83,7 +84,7 @@ def _leads_to_next(value: SSAValue) -> bool:
         return False
     if axes_of(user.results[0]) != axes_of(value):
         return False
-    return _is_next(user) or _leads_to_next(user.results[0])
+    return isinstance(user, ScanByOp) or _is_next(user) or _leads_to_next(user.results[0])
 
 
 def alive(value: SSAValue, touch_of: TouchOf) -> LiveTile:

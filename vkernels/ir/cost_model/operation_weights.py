@@ -13,7 +13,7 @@ from ..dialect.approximate import is_approximate
 FREE_OPERATIONS = frozenset(
     {
         "arith.constant", "vk.broadcast", "vk.yield", "vk.size", "vk.phase", "vk.position", "vk.scale", "vk.boundary",
-        "arith.index_cast", "scf.yield", "scf.condition",
+        "vk.combined", "arith.index_cast", "scf.yield", "scf.condition",
     }
 )  # fmt: skip
 

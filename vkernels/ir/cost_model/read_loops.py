@@ -32,6 +32,7 @@ from ..dialect import (
     PhaseOp,
     RangeOp,
     ReductionOp,
+    ScanByOp,
     ScanOp,
     ScatterOp,
     ScratchOp,
@@ -41,6 +42,7 @@ from ..dialect import (
     YieldOp,
     axes_of,
 )
+from ..dialect.scans import body_operations
 from ..facts import Facts
 from ..plan import Home, Plan
 from .dot_step import dot_step
@@ -247,6 +249,9 @@ class _Reader:
             yield LoopStep(axes_of(op.tile), 0, ranges, touch, ragged=_ragged_axes(op), origin=op)
         elif isinstance(op, DotOp):
             yield dot_step(op, ranges)
+        elif isinstance(op, ScanByOp):
+            operations = sum(map(weight_of, body_operations(op)))
+            yield LoopStep(axes_of(op.tiles[0]), operations, ranges, reduced=op.axis.data, scans=True, origin=op)
         elif op.regions:
             here = (*ranges, op.axis.data) if isinstance(op, RangeOp) else ranges
             for region in op.regions:

@@ -35,6 +35,7 @@ from .interleave import InterleaveOp
 from .kernels import KernelOp, MappedOp, SizeOp, TileOp, WholeOp
 from .prefetch import PrefetchOp
 from .scaled import DecodeOp, RepeatOp, ScaledDotOp
+from .scans import SCANS, CombinedOp, LastOp, ScanByOp
 from .structure import (
     BarrierOp,
     BoundaryOp,
@@ -49,13 +50,14 @@ from .types import BufferType, MemoryType, ScratchType, SpilledType, TensorArgum
 from .words import WordDotOp, WordsOp
 
 __all__ = [
-    "REDUCTIONS", "VK", "AccessOp", "AssertOp", "AxesAttr", "BarrierOp", "BelowOp", "BoundaryOp", "BroadcastOp",
-    "BufferOp", "BufferType", "DecodeOp", "DotOp", "GatherOp", "Index", "IndexAttr", "InterleaveOp", "KernelOp",
-    "LaunchOp", "LoadOp", "MappedOp", "MaxOp", "MaxUIOp", "MemoryType", "MinOp", "MinUIOp", "PhaseOp", "PositionOp",
-    "PrefetchOp", "PrintOp", "ProductOp", "RangeOp", "ReadOp", "ReductionOp", "ReloadOp", "RepeatOp", "ScaleOp",
-    "ScaledDotOp", "ScanOp", "ScatterOp", "ScratchOp", "ScratchType", "SizeOp", "SpillOp", "SpilledType", "StoreOp",
-    "SumOp", "TensorArgumentType", "TileOp", "WholeOp", "WordDotOp", "WordsOp", "YieldOp", "axes_of", "axes_of_box",
-    "context", "element_of", "sizes_of", "tile_type",
+    "REDUCTIONS", "SCANS", "VK", "AccessOp", "AssertOp", "AxesAttr", "BarrierOp", "BelowOp", "BoundaryOp",
+    "BroadcastOp", "BufferOp", "BufferType", "CombinedOp", "DecodeOp", "DotOp", "GatherOp", "Index", "IndexAttr",
+    "InterleaveOp", "KernelOp", "LastOp", "LaunchOp", "LoadOp", "MappedOp", "MaxOp", "MaxUIOp", "MemoryType",
+    "MinOp", "MinUIOp", "PhaseOp", "PositionOp", "PrefetchOp", "PrintOp", "ProductOp", "RangeOp", "ReadOp",
+    "ReductionOp", "ReloadOp", "RepeatOp", "ScaleOp", "ScaledDotOp", "ScanByOp", "ScanOp", "ScatterOp", "ScratchOp",
+    "ScratchType", "SizeOp", "SpillOp", "SpilledType", "StoreOp", "SumOp", "TensorArgumentType", "TileOp",
+    "WholeOp", "WordDotOp", "WordsOp", "YieldOp", "axes_of", "axes_of_box", "context", "element_of", "sizes_of",
+    "tile_type",
 ]  # fmt: skip
 
 VK = Dialect(
@@ -65,6 +67,7 @@ VK = Dialect(
         ScratchOp, BufferOp, BarrierOp, SpillOp, ReloadOp,
         LoadOp, GatherOp, PrefetchOp, StoreOp, ScatterOp,
         BroadcastOp, PositionOp, BelowOp, SumOp, ProductOp, MaxOp, MinOp, MaxUIOp, MinUIOp, ScanOp, DotOp, ScaleOp,
+        ScanByOp, CombinedOp, LastOp,
         WordsOp, WordDotOp, DecodeOp, RepeatOp, InterleaveOp,
         ScaledDotOp, PrintOp, AssertOp,
     ],

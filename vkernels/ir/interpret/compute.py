@@ -15,11 +15,13 @@ from ..dialect import (
     BroadcastOp,
     DotOp,
     InterleaveOp,
+    LastOp,
     PositionOp,
     PrintOp,
     ReductionOp,
     ReloadOp,
     ScaleOp,
+    ScanByOp,
     ScanOp,
     SpillOp,
     arith,
@@ -59,6 +61,25 @@ def _scan(_: TileInterpreter, op: ScanOp, tile: Array) -> Array:
     tile, combine = _seen(op.kind.data, tile), _COMBINE[op.kind.data]
     result = combine.accumulate(tile, axis=axes_of(op.tile).index(op.axis.data), dtype=tile.dtype)
     return _of_type(result, op.result)
+
+
+def _scan_by(run: TileInterpreter, op: ScanByOp, *given: Array) -> tuple[Array, ...]:
+    """Each element combined with all before it, one position after another."""
+    axis = axes_of(op.tiles[0]).index(op.axis.data)
+    tiles = [np.moveaxis(np.asarray(tile), axis, 0) for tile in given[: len(op.tiles)]]
+    found: list[list[Array]] = []
+    for here in zip(*tiles, strict=True):
+        before = found[-1] if found else None
+        values = here if before is None else run.run_ssacfg_region(op.body, (*before, *here), "combine")
+        found.append([np.asarray(value) for value in values])
+    if not found:
+        return tuple(given[: len(op.tiles)])
+    stacked = (np.stack(each).astype(tile.dtype) for each, tile in zip(zip(*found, strict=True), tiles, strict=True))
+    return tuple(np.moveaxis(each, 0, axis) for each in stacked)
+
+
+def _last(_: TileInterpreter, op: LastOp, tile: Array) -> Array:
+    return np.asarray(np.take(tile, -1, axes_of(op.tile).index(op.axis.data)))
 
 
 def _dot(_: TileInterpreter, op: DotOp, left: Array, right: Array, total: Array) -> Array:
@@ -149,6 +170,8 @@ COMPUTE_HANDLERS: dict[type[Operation], Handler] = {
     BelowOp: lambda run, op, count: _positions(run, op) < count,
     **dict.fromkeys(REDUCTIONS, _reduce),
     ScanOp: _scan,
+    ScanByOp: _scan_by,
+    LastOp: _last,
     InterleaveOp: lambda _, op, *tiles: np.stack(tiles, -1).reshape(*np.shape(tiles[0])[:-1], -1),
     DotOp: _dot,
     PrintOp: _print,

@@ -21,7 +21,7 @@ from ..locations import place_of
 from .memory import ElementMemory
 from .numbers import from_storage
 from .state import TileInterpreter
-from .structure import turns_of
+from .structure import has_turns, turns_of
 
 _RUN, _TURNS, _REGION = "__run__", "__turns__", "__region__"
 
@@ -103,11 +103,11 @@ class _Writer:
         group: list[Operation] = []
         for op in block.ops:
             line = self._line_of(op)
-            if group and (line != self.line or op.regions or _is_terminator(op)):
+            if group and (line != self.line or has_turns(op) or _is_terminator(op)):
                 statements.append(self._step(group))
                 group = []
             self.line = line
-            if op.regions:
+            if has_turns(op):
                 statements += self._turns(op)
             elif not _is_terminator(op):
                 group.append(op)

@@ -156,6 +156,11 @@ _TURNS: dict[type[Operation], Callable[[TileInterpreter, Any, PythonValues], Tur
 }
 
 
+def has_turns(op: Operation) -> bool:
+    """Whether an operation runs a body in turns: that of a scan combines elements, and is no code of its own."""
+    return type(op) in _TURNS
+
+
 def turns_of(run: TileInterpreter, op: Operation, args: PythonValues) -> Turns:
     """The turns of an operation with a body, given the values of its operands."""
     return _TURNS[type(op)](run, op, args)

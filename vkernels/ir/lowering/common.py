@@ -26,7 +26,7 @@ _N = TypeVar("_N")
 SWAP_ALIGNMENT = 64
 """The alignment of everything in swap space, in bytes."""
 
-TERMINATORS = ("scf.yield", "scf.condition", "vk.yield")
+TERMINATORS = ("scf.yield", "scf.condition", "vk.yield", "vk.combined")
 
 Handler = Callable[[Any, Any], None]
 """Lowers one operation, given the function's state."""

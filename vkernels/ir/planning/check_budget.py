@@ -21,6 +21,7 @@ from ..dialect import (
     PhaseOp,
     PositionOp,
     ReductionOp,
+    ScanByOp,
     ScanOp,
     ScratchOp,
     axes_of,
@@ -101,7 +102,7 @@ def _costliest(kernel: KernelOp, plan: Plan, excess: _Excess) -> tuple[str, Oper
     operations = in_phase
     if excess.bound == "shared":
         kept = [op for op in kernel.walk() if _is_kept(op, plan)]
-        operations = kept or [op for op in in_phase if isinstance(op, ReductionOp | ScanOp | DotOp)]
+        operations = kept or [op for op in in_phase if isinstance(op, ReductionOp | ScanOp | ScanByOp | DotOp)]
     values = [value for op in operations for value in op.results if _axes(value) or isinstance(value.type, TensorType)]
     if not values:
         return None

@@ -32,6 +32,7 @@ from ..dialect import (
     KernelOp,
     PhaseOp,
     ReductionOp,
+    ScanByOp,
     ScanOp,
     ScratchOp,
     SizeOp,
@@ -96,7 +97,7 @@ def is_structural(op: Operation, whole: frozenset[str]) -> bool:
         return False
     axes: set[str] = set()
     for inner in (inner for region in op.regions for inner in region.walk()):
-        if isinstance(inner, BoundaryOp | PhaseOp | ScanOp) or ends_phase(inner, whole):
+        if isinstance(inner, BoundaryOp | PhaseOp | ScanOp | ScanByOp) or ends_phase(inner, whole):
             return True
         axes.update(axis for value in (*inner.operands, *inner.results) for axis in axes_of(value))
     found = accesses_of(op)
@@ -127,7 +128,7 @@ def _split_block(block: Block, names: Counter[str], whole: frozenset[str]) -> No
             segment = []
             for inner in (inner for region in op.regions for inner in region.blocks):
                 _split_block(inner, names, whole)
-        elif op.regions and not has_effect(op):
+        elif op.regions and not has_effect(op) and not isinstance(op, ScanByOp):
             segment += separate_loops(op, whole)
         else:
             segment.append(op)

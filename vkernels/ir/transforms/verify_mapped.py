@@ -27,9 +27,11 @@ from ..dialect import (
     BelowOp,
     BroadcastOp,
     BufferOp,
+    CombinedOp,
     DecodeOp,
     DotOp,
     InterleaveOp,
+    LastOp,
     LaunchOp,
     MappedOp,
     PositionOp,
@@ -39,6 +41,7 @@ from ..dialect import (
     RepeatOp,
     ScaledDotOp,
     ScaleOp,
+    ScanByOp,
     ScanOp,
     ScratchOp,
     SizeOp,
@@ -56,7 +59,7 @@ from ..facts import Facts
 _IN_LAUNCH = (
     AccessOp, AssertOp, BarrierOp, BelowOp, BroadcastOp, BufferOp, DecodeOp, DotOp, InterleaveOp, PositionOp, PrintOp,
     ReductionOp, ReloadOp, RepeatOp, ScaleOp, ScaledDotOp, ScanOp, ScratchOp, SpillOp, WordDotOp, WordsOp, scf.ForOp,
-    scf.IfOp, scf.WhileOp, scf.YieldOp, scf.ConditionOp,
+    scf.IfOp, scf.WhileOp, scf.YieldOp, scf.ConditionOp, ScanByOp, CombinedOp, LastOp,
 )  # fmt: skip
 _FORMATS = (arith.ExtFOp, arith.TruncFOp, arith.ConstantOp, arith.BitcastOp, arith.SelectOp)
 """Operations on f16, bf16 and f8: conversions, and those that only pass values on."""

@@ -26,13 +26,13 @@ from ..operation import Mistake
 from ..values import Axis, Extent, Range, Scratch, Tile
 from .arithmetic import is_number
 from .describe import describe
+from .scans import OwnScans
 from .types import memory_element
-from .whole import WholeAxes
 
 _DECLARE = {"tile": TileOp, "whole": WholeOp}
 
 
-class KernelBuilder(WholeAxes):
+class KernelBuilder(OwnScans):
     """Builds the body of one `vk.kernel`.
 
     `target`: the variable that the current call is assigned to, which names axes and scratchpads. `path`: the open

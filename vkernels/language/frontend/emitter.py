@@ -49,6 +49,17 @@ class LocatedEmitter:
             self._blocks.pop()
             self._found.pop()
 
+    @contextmanager
+    def apart(self, block: Block) -> Iterator[Block]:
+        """Append to another block within a `with`, which reuses no constant from outside."""
+        outside, self._found = self._found, [{}]
+        self._blocks.append(block)
+        try:
+            yield block
+        finally:
+            self._blocks.pop()
+            self._found = outside
+
     def insert(self, op: Operation) -> Operation:
         """Append an operation."""
         return self._insert_into(self._blocks[-1], op)

@@ -2,7 +2,7 @@
 
 `f` combines two elements: a `@vk.function`, or an operation such as `vk.maximum`. It must be associative:
 `f(f(a, b), c)` equals `f(a, f(b, c))`. It need not be commutative: elements combine in the order of their positions.
-With a tuple of tiles an element is a tuple: `f` takes two tuples and gives one.
+With a tuple of tiles an element is a tuple: `f` takes two tuples and gives one. It is made of elementwise operations.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from typing import Any
 
 from vkernels.ir.errors import TypeMismatchError
 
-from ..dtypes import computed
+from ..dtypes import DType, bool_, int32
 from ..operation import Mistake, operation
-from ..values import Axis, Scratch, Tile
+from ..values import Axis, Tile
 from .current_builder import current_builder
+from .elementwise import where
 
 Function = Callable[[Any, Any], Any]
 
@@ -26,22 +27,27 @@ def reduce(f: Any, x: Any, axis: Any = None, identity: Any = None) -> Any:
 
     `x`: a tile, or a tuple of tiles. `identity`: what an empty axis gives, with `f(identity, a) == a`; else 0.
     """
+    builder = current_builder()
     elements = _Elements.of(x, axis)
-    return elements.given(elements.combined(_function(f), identity))
+    last = builder.compare("==", elements.along, _length(elements.along) - 1)
+    is_empty = builder.compare("==", _length(elements.along), 0)
+    found = []
+    for tile, none in zip(elements.scanned(_function(f), identity), elements.identities(identity), strict=True):
+        value = builder.convert(tile, int32) if tile.dtype is bool_ else tile
+        least = float("-inf") if value.dtype.is_float else value.dtype.limits[0]
+        value = builder.reduce("max", where(last, value, builder.tile(least, value.dtype)), elements.along)
+        found.append(where(is_empty, none, builder.convert(value, tile.dtype)))
+    return elements.given(found)
 
 
 @operation
-def scan(f: Any, x: Any, axis: Any = None) -> Any:
+def scan(f: Any, x: Any, axis: Any = None, identity: Any = None) -> Any:
     """Each element combined by `f`, a `@vk.function` of two elements, with all before it: `vk.scan(f, (a, b), axis=j)`.
 
-    `x`: a tile, or a tuple of tiles.
+    `x`: a tile, or a tuple of tiles. `identity`: an element with `f(identity, a) == a`; else elements have a mark.
     """
     elements = _Elements.of(x, axis)
-    results = [elements.memory(f"scanned{number}", tile) for number, tile in enumerate(elements.tiles)]
-    elements.combined(_function(f), None, results)
-    current_builder().boundary(None)
-    loaded = [memory[(elements.along, *elements.rest)] for memory in results]
-    return elements.given([elements.ordered(new, old) for new, old in zip(loaded, elements.tiles, strict=True)])
+    return elements.given(elements.scanned(_function(f), identity))
 
 
 def _function(f: Any) -> Function:
@@ -50,12 +56,20 @@ def _function(f: Any) -> Function:
     raise Mistake(TypeMismatchError, "expected a function of two elements", "Such as `vk.maximum`.", f)
 
 
+def _length(axis: Axis) -> Any:
+    return axis.extent if isinstance(axis.extent, int) else axis.size
+
+
+def _converted(tiles: Sequence[Tile], dtypes: Sequence[DType]) -> list[Tile]:
+    builder = current_builder()
+    return [builder.convert(tile, dtype) for tile, dtype in zip(tiles, dtypes, strict=True)]
+
+
 class _Elements:
     """Tiles that have the same axes, whose elements along one axis are combined."""
 
     def __init__(self, tiles: Sequence[Tile], along: Axis, is_tuple: bool):
         self.tiles, self.along, self.is_tuple = tiles, along, is_tuple
-        self.rest = tuple(axis for axis in tiles[0].axes if axis is not along)
 
     @staticmethod
     def of(x: Any, axis: Any) -> _Elements:
@@ -70,51 +84,43 @@ class _Elements:
         """Results as the tiles were given: a tile or a tuple."""
         return tuple(tiles) if self.is_tuple else tiles[0]
 
-    def memory(self, name: str, tile: Tile) -> Scratch:
-        """Scratchpad for a tile, whose first dimension is the axis: a step's elements lie side by side."""
-        return current_builder().unnamed_scratch((self.along, *self.rest), computed(tile.dtype), name)
-
-    def ordered(self, new: Tile, old: Tile) -> Tile:
-        """A tile read from scratchpad with the dtype and the order of axes that it had."""
-        builder = current_builder()
-        return builder.broadcast(builder.convert(new, old.dtype), old.axes)
-
-    def combined(self, f: Function, identity: Any, results: Sequence[Scratch] = ()) -> tuple[Tile, ...]:
-        """All elements combined in order; what each step has combined is stored into `results`."""
-        builder = current_builder()
-        kept = [self.memory(f"element{number}", tile) for number, tile in enumerate(self.tiles)]
-        for memory, tile in zip(kept, self.tiles, strict=True):
-            memory[(self.along, *self.rest)] = tile
-        builder.boundary(None)
-
-        def step(position: Tile, before: Sequence[Tile]) -> Sequence[Tile]:
-            place = (position, *self.rest)
-            loaded = [memory[place] for memory in kept]
-            here = [builder.convert(new, tile.dtype) for new, tile in zip(loaded, self.tiles, strict=True)]
-            after = self.checked(f(self.given(before), self.given(here)), before)
-            if identity is None:
-                first = builder.compare("==", position, 0)
-                after = [builder.where(first, h, a) for h, a in zip(here, after, strict=True)]
-            after = [self.like(new, old) for new, old in zip(after, before, strict=True)]
-            for memory, tile in zip(results, after, strict=False):
-                memory[place] = tile
-            return after
-
-        return builder.repeat(self.along, self.initial(identity), step)
-
-    def initial(self, identity: Any) -> list[Tile]:
-        """What is combined before the first element: the identity, or 0, which the first element replaces."""
+    def identities(self, identity: Any) -> list[Tile]:
+        """The identity as scalars of the tiles' dtypes: 0 where there is none."""
         builder = current_builder()
         given = identity if isinstance(identity, tuple) else (0 if identity is None else identity,) * len(self.tiles)
         if len(given) != len(self.tiles):
             raise Mistake(
                 TypeMismatchError, f"expected {len(self.tiles)} identities, found {len(given)}", culprit=identity
             )
-        tiles = zip(given, self.tiles, strict=True)
-        return [builder.broadcast(builder.convert(builder.operand(one), tile.dtype), self.rest) for one, tile in tiles]
+        return [builder.full(one, (), tile.dtype) for one, tile in zip(given, self.tiles, strict=True)]
 
-    def checked(self, found: Any, before: Sequence[Tile]) -> Sequence[Tile]:
-        """What a function gives for two elements: as many tiles, of axes that elements have."""
+    def scanned(self, f: Function, identity: Any) -> list[Tile]:
+        """The scan of the tiles; bool as int32. Without an identity each element says whether it is the first."""
+        builder = current_builder()
+        dtypes = [tile.dtype for tile in self.tiles]
+        kept = [int32 if dtype is bool_ else dtype for dtype in dtypes]
+        tiles, initial = _converted(self.tiles, kept), _converted(self.identities(identity), kept)
+
+        def combine(before: Sequence[Tile], after: Sequence[Tile]) -> Sequence[Tile]:
+            two = [self.given(_converted(one, dtypes)) for one in (before, after)]
+            return _converted(self.checked(f(*two), _converted(before, dtypes)), kept)
+
+        def starting(before: Sequence[Tile], after: Sequence[Tile]) -> Sequence[Tile]:
+            *values, begun = before
+            *others, begins = after
+            is_first = builder.compare("!=", begins, 0)
+            made = combine(values, others)
+            return [*(where(is_first, a, b) for a, b in zip(others, made, strict=True)), begun | begins]
+
+        if identity is not None:
+            return _converted(builder.scan_by(combine, tiles, initial, self.along), dtypes)
+        is_first = builder.convert(builder.compare("==", self.along, 0), int32)
+        tiles.append(builder.broadcast(is_first, tiles[0].axes))
+        found = builder.scan_by(starting, tiles, [*initial, builder.tile(0, int32)], self.along)
+        return _converted(found[:-1], dtypes)
+
+    def checked(self, found: Any, before: Sequence[Tile]) -> list[Tile]:
+        """What a function gives for two elements: as many values, of the elements' dtypes."""
         builder = current_builder()
         values = found if isinstance(found, tuple) else (found,)
         if len(values) != len(before):
@@ -131,15 +137,10 @@ class _Elements:
                     f"the function gives {tile.dtype.name} for elements of {old.dtype.name}",
                     f"Convert what it gives, `.to({old.dtype!r})`, or the elements.",
                 )
-            if extra := [axis.name for axis in tile.axes if axis not in self.rest]:
+            if tile.axes:
                 raise Mistake(
                     TypeMismatchError,
-                    f"the function gives a tile along `{extra[0]}`, which the elements do not have",
+                    f"the function gives a tile along `{tile.axes[0].name}`, which an element does not have",
                     "It may use its two arguments, scalars and numbers.",
                 )
-        return tiles
-
-    def like(self, new: Tile, old: Tile) -> Tile:
-        """A tile with the dtype and all axes of another."""
-        builder = current_builder()
-        return builder.broadcast(builder.convert(new, old.dtype), old.axes)
+        return [builder.convert(tile, old.dtype) for tile, old in zip(tiles, before, strict=True)]

@@ -135,7 +135,7 @@ def test_scans_run_their_body_on_what_came_before(axis):
     ):
         body = combine(op, i64, tt.ScanReturnOp)
         out = np.zeros(32, np.int64)
-        unary(i64, i64, [4, 8], lambda k, tile, b=body: k.do(tt.ScanOp(tile, axis, b)), data.ravel(), out)
+        unary(i64, i64, [4, 8], lambda k, tile, b=body: k.do(tt.ScanOp([tile], axis, b)), data.ravel(), out)
         np.testing.assert_array_equal(out.reshape(4, 8), expected)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.ir import Operation, SSAValue
 
-from ...dialect import DotOp, KernelOp, LoadOp, PhaseOp, ReductionOp, ScanOp, ScratchOp, TensorArgumentType, axes_of
+from ...dialect import SCANS, DotOp, KernelOp, LoadOp, PhaseOp, ReductionOp, ScratchOp, TensorArgumentType, axes_of
 from ...errors import PlanError
 from ...facts import Facts
 from ...plan import Home, Plan
@@ -164,7 +164,7 @@ def _splittable(flow: Flow) -> dict[str, tuple[bool, ...]]:
     if any(not isinstance(op, PhaseOp) for op in flow.analysis.structures) or _scratchpads(flow):
         return {}
     found = {}
-    scanned = {op.axis.data for op in flow.kernel.walk() if isinstance(op, ScanOp)}  # needs all that comes before
+    scanned = {op.axis.data for op in flow.kernel.walk() if isinstance(op, SCANS)}  # needs all that comes before
     for axis in flow.analysis.axes.values():
         if axis.is_tile or axis.name in scanned:
             continue

@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import IntegerType, TensorType
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from ...dialect import (
+    SCANS,
     AccessOp,
     BelowOp,
     BroadcastOp,
@@ -131,12 +132,12 @@ def _values(state: _Phase) -> Iterable[LiveRange]:
         for result in op.results:
             users = _users(state, result)
             last = max((state.number[user] for user in users), default=n)
-            first, part = (loads[0], ONE) if _is_load(op) else (n, ONE if isinstance(op, ScanOp) else BETWEEN)
+            first, part = (loads[0], ONE) if _is_load(op) else (n, ONE if isinstance(op, SCANS) else BETWEEN)
             if any(crosses for _, crosses in state.flow.users(result)) and state.flow.analysis.phase[op] is state.phase:
                 part = part * state.flow.chunked(result)
             # A result may reuse the register of an operand that dies there, except in a scan, which takes steps.
             weight = state.members[op] * part * _operand_part(state, op, users)
-            scanned = any(isinstance(user, ScanOp) and state.number[user] == last for user in users)
+            scanned = any(isinstance(user, SCANS) and state.number[user] == last for user in users)
             yield LiveRange(
                 weight * state.held(result), first, last if scanned else max(first, n, last - 1), _is_load(op)
             )
@@ -214,7 +215,8 @@ def _carried(state: _Phase) -> Iterable[LiveRange]:
             users = _users(state, op.result)
             used = max((state.number[user] for user in users), default=last)
             ends = used
-            if not any(isinstance(user, DotOp | ScanOp | ReductionOp) and state.number[user] == used for user in users):
+            takers = (DotOp, ReductionOp, *SCANS)
+            if not any(isinstance(user, takers) and state.number[user] == used for user in users):
                 ends = max(state.number[op], used - 1)  # the last user takes its registers; not so AMD's compiler
             yield LiveRange(weight * (1 - whole) * _dot(state, op), 0, last)
             yield LiveRange(weight * whole * _dot(state, op), state.number[op], ends)

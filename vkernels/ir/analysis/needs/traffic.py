@@ -15,6 +15,7 @@ from ...dialect import (
     DotOp,
     PhaseOp,
     PositionOp,
+    ScanByOp,
     ScatterOp,
     ScratchOp,
     StoreOp,
@@ -24,6 +25,7 @@ from ...dialect import (
     element_of,
 )
 from ...dialect.blocks import terminator
+from ...dialect.scans import body_operations
 from ..scaled_operands import scaled_sides
 from .algebra import ONE, ZERO, Expr, either, fits, least, most, number, pieces, product, symbol, total
 from .flow import Flow, axes_touched, trips_of
@@ -82,6 +84,9 @@ def _count(flow: Flow, found: TrafficTerms, op: Operation, times: Expr) -> None:
         inside = on_tensor_cores(flow, op)
         found["tensor_operations"].append(count * inside)
         found["operations"].append(count * (1 - inside))
+    elif isinstance(op, ScanByOp):
+        each = sum(OPERATION_COUNTS.get(inner.name, 1) for inner in body_operations(op))
+        found["operations"].append(2 * each * times * elements(flow, axes_touched(op)))
     elif not isinstance(op, UNCOUNTED_OPERATIONS) and not op.regions and axes_touched(op):
         found["operations"].append(OPERATION_COUNTS.get(op.name, 1) * times * elements(flow, axes_touched(op)))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from ...dialect import DotOp, PhaseOp, ReductionOp, ScanOp
+from ...dialect import DotOp, PhaseOp, ReductionOp, ScanByOp, ScanOp
 from ...errors import PlanError
 from ...facts import Facts
 from ...locations import place_of
@@ -128,16 +128,17 @@ def _first_misplaced_scan(schedule: NestSchedule, nest: Nest, paths: list[_Path]
     """A scan along another axis than the innermost loop that it needs, so that it could not carry its result."""
     analysis = schedule.analysis
     for path in paths if analysis.scans else ():
-        if isinstance(path.item, ScanOp) and path.item.axis.data in analysis.chunked:
+        if isinstance(path.item, ScanOp | ScanByOp) and path.item.axis.data in analysis.chunked:
             needed = [axis for axis in path.loops if axis in analysis.chunks(path.item)]
             if needed[-1] != path.item.axis.data:
-                if path.item.result in schedule.homes:
+                missing = [result for result in path.item.results if result not in schedule.homes]
+                if not missing:
                     raise PlanError(
-                        f"{label_of(path.item.result)} cannot be scanned in chunks of {needed[-1]}",
+                        f"{label_of(path.item.results[0])} cannot be scanned in chunks of {needed[-1]}",
                         place_of(path.item),
                         help=f"Hold all of `{needed[-1]}` in one chunk.",
                     )
-                return path.item.result
+                return missing[0]
     return None
 
 

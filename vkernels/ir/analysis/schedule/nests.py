@@ -9,7 +9,7 @@ from itertools import chain
 from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
-from ...dialect import DotOp, PhaseOp, RangeOp, ReductionOp, ScanOp
+from ...dialect import DotOp, PhaseOp, RangeOp, ReductionOp, ScanByOp, ScanOp
 from ...dialect.blocks import terminator
 from ...errors import PlanError
 from ...locations import place_of
@@ -143,7 +143,7 @@ def _scanned(schedule: NestSchedule, item: Operation) -> frozenset[str]:
     if not analysis.scans:
         return frozenset()
     items = [item, *slice_for(schedule, _inputs_of(schedule, item))]
-    return frozenset(op.axis.data for op in items if isinstance(op, ScanOp)) & analysis.chunked
+    return frozenset(op.axis.data for op in items if isinstance(op, ScanOp | ScanByOp)) & analysis.chunked
 
 
 def _depends(schedule: NestSchedule, item: Operation, nest: Nest) -> bool:
@@ -172,7 +172,7 @@ def _ordered(schedule: NestSchedule, nest: Nest, plan: Plan) -> tuple[str, ...]:
     scanned = dict.fromkeys(nest.scanned, 1)
     reduced: dict[str, int] = {}
     for item in slice_for(schedule, nest.roots()):
-        if isinstance(item, ScanOp) and item.axis.data in analysis.chunked:
+        if isinstance(item, ScanOp | ScanByOp) and item.axis.data in analysis.chunked:
             scanned[item.axis.data] = 1
         elif analysis.is_chunk_reduction(item):
             for result in item.results:

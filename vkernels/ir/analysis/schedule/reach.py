@@ -8,7 +8,8 @@ from functools import cached_property, partial
 
 from xdsl.ir import Operation, SSAValue
 
-from ...dialect import DotOp, PhaseOp, ReductionOp, ScanOp
+from ...dialect import DotOp, PhaseOp, ReductionOp
+from ...dialect.scans import scans_along
 from ...errors import PlanError
 from ...facts import Facts
 from ..accesses import inputs_of
@@ -72,7 +73,7 @@ class Reaches:
         return self._joined(conditions, axis)
 
     def _scans(self, items: list[Operation], axis: str) -> bool:
-        return any(isinstance(item, ScanOp) and item.axis.data == axis for item in items)
+        return any(scans_along(item, axis) for item in items)
 
     def _joined(self, conditions: list[Condition], axis: str) -> Reach | None:
         used = [pruned(one, partial(self._is_used, axis)) for one in conditions]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Block, Operation, SSAValue
 
-from ...dialect import AccessOp, BroadcastOp, RangeOp, ScanOp, TensorArgumentType, arith, axes_of, element_of
+from ...dialect import SCANS, AccessOp, BroadcastOp, RangeOp, TensorArgumentType, arith, axes_of, element_of
 from ...facts import Facts
 from ..accesses import CONTROL, has_effect, inputs_of
 from ..kernel_analysis import KernelAnalysis
@@ -40,7 +40,7 @@ class SteadyValues:
         op = value.owner
         if isinstance(op, Block):
             return op is self.analysis.kernel.body.block
-        if isinstance(op, (*CONTROL, RangeOp, ScanOp)) or op.regions or has_effect(op):
+        if isinstance(op, (*CONTROL, RangeOp, *SCANS)) or op.regions or has_effect(op):
             return False
         if self.analysis.is_chunk_reduction(op) or (isinstance(op, AccessOp) and self._is_written(op)):
             return False

@@ -228,23 +228,23 @@ class ScanOp(_AlongAxisOp):
     name = "tt.scan"
     reverse = prop_def(BoolAttr)
 
-    def __init__(self, value: SSAValue, axis: int, body: Region):
+    def __init__(self, values: Sequence[SSAValue], axis: int, body: Region):
         super().__init__(
-            operands=[[value]],
+            operands=[values],
             properties={"axis": IntegerAttr(axis, i32), "reverse": BoolAttr.from_bool(False)},
-            result_types=[[value.type]],
+            result_types=[[value.type for value in values]],
             regions=[body],
         )
 
 
 class _BodyReturnOp(TtOp):
-    """End a body with the value that two scalars combine to."""
+    """End a body with the values that two elements combine to."""
 
     values = var_operand_def()
     traits = traits_def(IsTerminator())
 
-    def __init__(self, value: SSAValue):
-        super().__init__(operands=[[value]])
+    def __init__(self, *values: SSAValue):
+        super().__init__(operands=[values])
 
 
 @irdl_op_definition

@@ -56,7 +56,9 @@ def lower_constant(state: LlvmState, operation: ConstantOp) -> None:
     if isinstance(value, IntegerAttr | FloatAttr):
         number = value.value.data
         literal_ = literal(number, element)
-        names = [state.emit.number(int(number)) if type_ == "i64" else state.emit.constant(literal_, type_)]
+        (width,) = layout.widths()
+        is_index = type_ == "i64" and width == 1
+        names = [state.emit.number(int(number)) if is_index else state.emit.filled(literal_, type_, width)]
     elif not isinstance(value, DenseIntOrFPElementsAttr):
         raise unsupported(operation, f"{value} is not a number or a dense tile")
     elif value.is_splat():

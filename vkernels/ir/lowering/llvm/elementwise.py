@@ -327,8 +327,9 @@ def lower_select(state: LlvmState, operation: Operation) -> None:
     """`arith.select`; the condition may be a scalar."""
     condition, a, b = (state.tile(operand) for operand in operation.operands)
     names = []
+    is_alike = condition.layout.widths() == a.layout.widths()
     for number, width in enumerate(a.layout.widths()):
-        test, lanes = (condition.names[number], width) if condition.layout.axes else (condition.names[0], 1)
+        test, lanes = (condition.names[number], width) if is_alike else (condition.names[0], 1)
         names.append(state.emit.select(test, a.names[number], b.names[number], a.element, width, lanes))
     state.define(operation.results[0], names)
 

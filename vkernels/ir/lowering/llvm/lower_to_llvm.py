@@ -28,6 +28,7 @@ from .elementwise import LLVM_CASTS, LLVM_ELEMENTWISE, lower_scale
 from .emit import NOTHING, NOTHING_BYTES, LlvmEmitter, Number
 from .matrix import declared_matrix_functions, launch_shape, matrix_call, set_shape, uses_matrices
 from .reductions import lower_dot, lower_reduction, lower_scan
+from .scans import lower_last, lower_scan_by
 from .state import WORKSPACE_ALIGNMENT, AddressedMemory, LlvmState
 from .tiles import Lanes, element_bytes, memory_element, natural_width, scratch_bytes
 from .words import declared_units, lower_word_dot, lower_words
@@ -299,6 +300,8 @@ _HANDLERS: dict[str, Handler] = {
     "vk.position": lower_position,
     "vk.below": lower_below,
     "vk.scan": lower_scan,
+    "vk.scan_by": lower_scan_by,
+    "vk.last": lower_last,
     "vk.spill": lower_spill,
     "vk.reload": lower_reload,
     "vk.dot": lower_dot,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -53,6 +53,8 @@ class LlvmState:
     swap_top: Number = 0
     """Bytes in use of the swap space whose size depends on the call; it is behind the rest of the workspace."""
     """Names of conditions that hold in the code that is being emitted."""
+    scalar_width: int = 1
+    """Elements in the register of a scalar; more while the body of a scan is lowered lane by lane."""
     matrix_shape: Shape | None = None
     """The shapes that the registers of a matrix unit have throughout the function."""
     held: dict[Operation, MatrixDot | BlockDot] = field(default_factory=dict)
@@ -77,7 +79,15 @@ class LlvmState:
         return name
 
     def layout(self, type_: Attribute) -> RegisterLayout:
-        return layout_of(type_, self.lanes)
+        found = layout_of(type_, self.lanes)
+        return found if found.axes or self.scalar_width == 1 else replace(found, pieces=((0, self.scalar_width),))
+
+    @contextmanager
+    def lanes_of_scalars(self, width: int) -> Iterator[None]:
+        """Lower operations on scalars as if each were a register of `width` elements."""
+        self.scalar_width = width
+        yield
+        self.scalar_width = 1
 
     def define(self, value: SSAValue, names: Sequence[str]) -> None:
         """Give a tile or scalar its registers."""

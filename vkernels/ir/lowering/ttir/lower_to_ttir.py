@@ -28,7 +28,7 @@ from .join_loops import join_loops
 from .lowered import LoweredTtir, TtirLaunch, host_arithmetic
 from .parameters import FunctionSignature, contiguous, sizes_read
 from .positions import lower_below, lower_broadcast, lower_constant, lower_interleave, lower_position, lower_repeat
-from .reductions import lower_reduction, lower_scan
+from .reductions import lower_last, lower_reduction, lower_scan, lower_scan_by
 from .state import SLOT_BYTES, TtirState
 from .tiles import element_bytes, memory_bytes, memory_element
 from .warp_roles import HAS_ROLES
@@ -239,6 +239,8 @@ _HANDLERS: dict[str, Handler] = {
     "vk.repeat": lower_repeat,
     "vk.scaled_dot": lower_scaled_dot,
     "vk.scan": lower_scan,
+    "vk.scan_by": lower_scan_by,
+    "vk.last": lower_last,
     "vk.dot": lower_dot,
     "scf.for": lower_for,
     "scf.if": lower_if,

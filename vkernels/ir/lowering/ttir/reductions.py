@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import i1
+from xdsl.dialects.builtin import AnyFloat, IntegerType, i1
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
-from vkernels.ir.dialect import ReductionOp, ScanOp, axes_of, tt
+from vkernels.ir.dialect import LastOp, ReductionOp, ScanByOp, ScanOp, axes_of, element_of, tt
 from vkernels.ir.dialect.combining import combining, kind_of
 
-from ..common import unsupported
+from ..common import terminator_of, unsupported
 from .state import TtirState
+from .tiles import along, axes_and_sizes
 
 
 def lower_reduction(state: TtirState, operation: ReductionOp) -> None:
@@ -20,7 +21,40 @@ def lower_reduction(state: TtirState, operation: ReductionOp) -> None:
 def lower_scan(state: TtirState, operation: ScanOp) -> None:
     tile, axis = _tile_and_axis(state, operation)
     body = _combining(state, tt.element(tile.type), kind_of(operation), tt.ScanReturnOp)
-    state.define(operation.result, state.build.result(tt.ScanOp(tile, axis, body)))
+    state.define(operation.result, state.build.result(tt.ScanOp([tile], axis, body)))
+
+
+def lower_scan_by(state: TtirState, operation: ScanByOp) -> None:
+    block = Block(arg_types=[element_of(argument) for argument in operation.body.block.args])
+    with state.build.region(block):
+        for argument, scalar in zip(operation.body.block.args, block.args, strict=True):
+            state.define(argument, scalar)
+        state.walk(operation.body.block)
+        state.build.add(tt.ScanReturnOp(*map(state.value, terminator_of(operation.body.block).operands)))
+    axis = axes_of(operation.tiles[0]).index(operation.axis.data)
+    made = tt.ScanOp([state.value(tile) for tile in operation.tiles], axis, Region(block))
+    state.build.add(made)
+    for result, lowered in zip(operation.results, made.results, strict=True):
+        state.define(result, lowered)
+
+
+def lower_last(state: TtirState, operation: LastOp) -> None:
+    """The only element, or else the bits of the last one, all others set to 0, summed."""
+    build, tile = state.build, state.value(operation.tile)
+    axes, sizes = axes_and_sizes(operation.tile.type)
+    axis = axes.index(operation.axis.data)
+    element = tt.element(tile.type)
+    if sizes[axis] == 1 and len(sizes) > 1:
+        rest = [size for number, size in enumerate(sizes) if number != axis]
+        state.define(operation.result, build.result(tt.ReshapeOp(tile, rest)))
+        return
+    bits = IntegerType(element.bitwidth) if isinstance(element, AnyFloat) else element
+    value = tile if bits == element else build.bitcast(tile, bits)
+    is_last = build.compare("eq", build.range(sizes[axis]), sizes[axis] - 1)
+    mask = along(build, is_last, [axes[axis]], axes, sizes)
+    value = build.select(mask, value, build.filled(0, value.type))
+    last = reduced(state, value, axis, "sum")
+    state.define(operation.result, last if bits == element else build.bitcast(last, element))
 
 
 def reduced(state: TtirState, tile: SSAValue, axis: int, kind: str) -> SSAValue:

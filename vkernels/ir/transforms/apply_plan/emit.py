@@ -17,6 +17,7 @@ from ...dialect import (
     PositionOp,
     RangeOp,
     ReductionOp,
+    ScanByOp,
     WordsOp,
     YieldOp,
     arith,
@@ -48,6 +49,9 @@ def emit_here(state: MappingState, frame: LoopFrame, op: Operation) -> None:
         frame.values[op.result] = frame.add(_mapped(state, op, [from_start(state, frame, op.axis.data, op.count)]))
     elif isinstance(op, ReductionOp):
         frame.add_for(op.results, _mapped(state, op, [neutral_outside(state, frame, op)]))
+    elif isinstance(op, ScanByOp):
+        tiles = [value_in(state, frame, tile) for tile in op.tiles]
+        frame.add_for(op.results, ScanByOp(tiles, [], op.axis.data, op.body.clone()))
     elif isinstance(op, RangeOp):
         _emit_range(state, frame, op)
     elif isinstance(op, DotOp):

@@ -41,9 +41,9 @@ class LoopFrame:
     So operations added to a parent meanwhile run before it: work that does not need a loop's axis
     goes to the frame outside of the loop. `axis`: the axis that the frame's loop runs along. `pinned`: whether
     operations must stay in this frame, as in all frames but those of chunk loops. `written`: the copy that stores go
-    to, of scratchpads with two copies. `carries`: scans along this frame's loop, with the value reached before this
-    chunk, later after it. `visits`: what loops visit of axes. `location`: at the top level, that of the operation that
-    is being mapped. `frames`: this frame and those around it, innermost first.
+    to, of scratchpads with two copies. `carries`: results of scans along this frame's loop, with the value reached
+    before this chunk, later after it. `visits`: what loops visit of axes. `location`: at the top level, that of the
+    operation that is being mapped. `frames`: this frame and those around it, innermost first.
     """
 
     block: Block
@@ -53,7 +53,7 @@ class LoopFrame:
     values: dict[SSAValue, SSAValue] = field(default_factory=dict)
     spans: dict[str, Span] = field(default_factory=dict)
     written: dict[SSAValue, SSAValue] = field(default_factory=dict)
-    carries: dict[Operation, SSAValue] = field(default_factory=dict)
+    carries: dict[SSAValue, SSAValue] = field(default_factory=dict)
     cache: dict[object, SSAValue] = field(default_factory=dict)
     visits: dict[object, Visited] = field(default_factory=dict)
     numbers: dict[SSAValue, int] = field(default_factory=dict)

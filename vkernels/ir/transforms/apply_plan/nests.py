@@ -1,4 +1,4 @@
-"""Emit chunk loops: nests, reductions with partial results, scans with the values they have reached."""
+"""Emit chunk loops: nests, and reductions with partial results."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from xdsl.ir import Block, Operation, SSAValue
 from ...analysis.masks.conditions import tested_values
 from ...analysis.schedule.nests import Nest, operands_along
 from ...analysis.schedule.reach import Reach
-from ...dialect import DotOp, ReductionOp, ScanOp, arith, axes_of, element_of
-from ...dialect.combining import REDUCTION_OF, kind_of, neutral_of
+from ...dialect import DotOp, ReductionOp, ScanByOp, ScanOp, arith, element_of
+from ...dialect.combining import neutral_of
 from .access import value_in
 from .emit import emit_here, neutral_outside, zeroed
-from .frames import LoopFrame, Span, Visited, broadcast, combine, conditional, filled, put_aside
+from .frames import LoopFrame, Span, Visited, combine, conditional, filled, put_aside
 from .guards import guard
 from .homes import store_home
 from .mapping_state import MappingState
 from .online import OnlineSums
+from .scans import emit_scan, first_carries, scanned_along
 from .visits import values_of, visited
 from .warp_roles import give_roles
 from .words import dot_step, first_sum
@@ -40,8 +41,8 @@ def emit(state: MappingState, frame: LoopFrame, op: Operation) -> None:
     at.root().location = op.location
     if analysis.is_chunk_reduction(op):
         _emit_reductions(state, at, [op])
-    elif isinstance(op, ScanOp) and op.axis.data in analysis.chunked:
-        _emit_scan(state, at, op)
+    elif isinstance(op, ScanOp | ScanByOp) and op.axis.data in analysis.chunked:
+        emit_scan(state, at, op)
     else:
         emit_here(state, at, op)
 
@@ -67,7 +68,7 @@ def _open_loops(
         fill(frame)
         return
     axis, *rest = axes
-    scans = _scans_along(axis, items)
+    scans = scanned_along(axis, items)
 
     def body(inner: LoopFrame, carried: Sequence[SSAValue]) -> list[SSAValue]:
         inner.carries.update(zip(scans, carried, strict=True))
@@ -75,7 +76,7 @@ def _open_loops(
         return [inner.carries[scan] for scan in scans]
 
     reach = state.reaches.of_nest(nest, axis)
-    emit_chunks(state, frame, axis, _first_carries(state, frame, scans), body, reach)
+    emit_chunks(state, frame, axis, first_carries(state, frame, scans), body, reach)
 
 
 def _items(state: MappingState, frame: LoopFrame, roots: Iterator[SSAValue], nest: Nest | None) -> list[Operation]:
@@ -110,13 +111,13 @@ def _emit_reductions(
     roots = [value for op in ops for value in operands_along(op)] if nest is None else [*nest.roots()]
     here = [value for value in roots if nest is None or state.analysis.chunks_of_value(value) <= {*nest.axes}]
     items = _items(state, frame, iter(here), nest)
-    scans = _scans_along(axis, items)
+    scans = scanned_along(axis, items)
     groups = [] if nest is None else [OnlineSums(state, group, partial(_over_chunks, state)) for group in nest.online]
     ops = [op for op in ops if all(op is not each.group.maximum for each in groups)]
     firsts = [each.first_values(frame) for each in groups]
     ends = list(accumulate(map(len, firsts), initial=len(ops)))
     spans = list(zip(groups, pairwise(ends), strict=True))
-    initial = [*(_initial(state, frame, op) for op in ops), *chain(*firsts), *_first_carries(state, frame, scans)]
+    initial = [*(_initial(state, frame, op) for op in ops), *chain(*firsts), *first_carries(state, frame, scans)]
 
     def body(inner: LoopFrame, carried: Sequence[SSAValue]) -> list[SSAValue]:
         inner.carries.update(zip(scans, carried[ends[-1] :], strict=True))
@@ -172,34 +173,6 @@ def _reduced(frame: LoopFrame, op: ReductionOp | DotOp, total: SSAValue) -> SSAV
     made = type(op)(total, op.axis.data)
     made.location = op.location
     return frame.add(made)
-
-
-# Scans.
-
-
-def _scans_along(axis: str, items: Sequence[Operation]) -> list[ScanOp]:
-    return [item for item in items if isinstance(item, ScanOp) and item.axis.data == axis]
-
-
-def _first_carries(state: MappingState, frame: LoopFrame, scans: Sequence[ScanOp]) -> list[SSAValue]:
-    """The initial values of scans: tiles without the scanned axis."""
-    axes = [[axis for axis in axes_of(op.result) if axis != op.axis.data] for op in scans]
-    types = [state.tile_type(element_of(op.result), names) for op, names in zip(scans, axes, strict=True)]
-    return [filled(frame, type_, neutral_of(op, element_of(type_))) for op, type_ in zip(scans, types, strict=True)]
-
-
-def _emit_scan(state: MappingState, frame: LoopFrame, op: ScanOp) -> None:
-    """Emit a scan of this chunk, continuing from the chunk before."""
-    carry = frame.carries[op]
-    tile = value_in(state, frame, op.tile)
-    made = frame.add(
-        ScanOp.create(operands=[tile], properties=op.properties, result_types=[tile.type], location=op.location)
-    )
-    result = combine(frame, op, broadcast(frame, carry, tile.type), made)
-    result.name_hint = op.result.name_hint
-    frame.values[op.result] = result
-    reached = frame.add(REDUCTION_OF[kind_of(op)](tile, op.axis.data))
-    frame.carries[op] = combine(frame, op, carry, reached)
 
 
 # Loops over the chunks of an axis.

@@ -14,8 +14,9 @@ from ...analysis.accesses import has_effect
 from ...analysis.axes import MappedAxis
 from ...analysis.meeting import clash, elementwise
 from ...analysis.schedule.nests import Nest, all_items, label_of
-from ...dialect import DotOp, LoadOp, PhaseOp, ScanOp, ScratchOp, StoreOp, YieldOp, axes_of, element_of
+from ...dialect import DotOp, LoadOp, PhaseOp, ScratchOp, StoreOp, YieldOp, axes_of, element_of
 from ...dialect.combining import neutral_of
+from ...dialect.scans import scans_along
 from ...errors import PlanError
 from ...locations import place_of
 from ...plan import Home
@@ -107,7 +108,7 @@ def check_split(planned: PlannedKernel) -> None:
 def _check_recomputed(planned: PlannedKernel, axis: MappedAxis, nests: Sequence[Nest]) -> None:
     """Raise `PlanError` where a program, which has only its part of the axis, would need all of it."""
     for item in (item for nest in nests for item in all_items(planned.schedule, nest)):
-        if isinstance(item, ScanOp) and item.axis.data == axis.name:
+        if scans_along(item, axis.name):
             raise PlanError(
                 f"a scan along {axis.name} needs all that comes before: the axis cannot be split over programs",
                 place_of(item),
