@@ -3,7 +3,7 @@
 // RUN: vk-opt %s --print-op-generic | vk-opt | filecheck %s
 // A scan combines tuples of scalars, one of each tile, by a body of its own. The last element along an axis lacks it.
 
-vk.mapped @two(%x: !vk.tensor<[N], f32>) {
+vk.mapped @pairs(%x: !vk.tensor<[N], f32>) {
   vk.launch "all" over () {
     // CHECK:      %a = vk.load %x[n] : !vk.tensor<[N], f32> -> tensor<4x8xf32, #vk.axes<n, i>>
     // CHECK:      %h, %s = vk.scan_by %a, %b along n : tensor<4x8xf32, #vk.axes<n, i>>, tensor<4x8xi32, #vk.axes<n, i>> -> tensor<4x8xf32, #vk.axes<n, i>>, tensor<4x8xi32, #vk.axes<n, i>> by {

@@ -11,7 +11,7 @@ from xdsl.ir import Block, Region
 from vkernels.ir.dialect import VK, KernelOp, RangeOp, SizeOp, TensorArgumentType, YieldOp
 from vkernels.ir.text import parse_module, print_module
 
-NAMES = ("structure", "access", "compute", "words", "scaled", "interleave")
+NAMES = ("structure", "access", "compute", "words", "scaled", "interleave", "scans")
 FILES = [Path(__file__).with_name(f"{name}.mlir") for name in NAMES]
 FORMS = [(generic, locations) for generic in (False, True) for locations in (False, True)]
 
