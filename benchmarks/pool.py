@@ -1,11 +1,12 @@
 """Pools of known lifetimes beside allocators that do not know them.
 
-    python benchmarks/pool.py [--data ../shared/data] [--seeds 3] [--seconds 60] [--json FILE]
+    python benchmarks/pool.py [--data ../shared/data] [--seeds 3] [--seconds 60] [--drawn 0] [--json FILE]
 
 Training steps (G10's, and two recorded here with torch on the CPU) and MiniMalloc's allocation problems: the footprint
 of the pool, of torch's caching allocator and of a best-fit pool in arrival order, each over the most bytes live at
 once. Steps get a second, problems `--seconds` until their capacity is reached, by the wall's clock; each with several
-seeds. The seconds told are of the processor.
+seeds. The seconds told are of the processor. `--drawn N` draws N problems like each of MiniMalloc's, and places only
+these.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Annotated
 
 import torch
 import typer
+from pool_draw import drawn_like
 from rich.console import Console
 from rich.table import Table
 
@@ -57,10 +59,11 @@ def main(
     data: Annotated[Path, typer.Option(help="the folder of g10/ and minimalloc/")] = Path("../shared/data"),
     seeds: Annotated[int, typer.Option(min=1, help="how often each is placed")] = 3,
     seconds: Annotated[float, typer.Option(help="the longest that an allocation problem may take")] = 60.0,
+    drawn: Annotated[int, typer.Option(help="problems to draw like each of MiniMalloc's, instead of all")] = 0,
     json_file: Annotated[Path | None, typer.Option("--json", help="write the rows to a file")] = None,
 ) -> None:
     rows = []
-    for problem in problems(data):
+    for problem in drawn_problems(data, drawn) if drawn else problems(data):
         with console.status(problem.name):
             rows.append(measured(problem, seeds, STEP_SECONDS if problem.capacity is None else seconds))
     console.print(table(rows))
@@ -76,6 +79,15 @@ def problems(data: Path) -> Iterator[Problem]:
     yield of_trace(recorded_cnn())
     for path in sorted((data / "minimalloc").glob("*.csv")):
         yield read_minimalloc(path)
+
+
+def drawn_problems(data: Path, number: int) -> Iterator[Problem]:
+    """Problems like MiniMalloc's, each with a solution within the capacity."""
+    for path in sorted((data / "minimalloc").glob("*.csv")):
+        problem = read_minimalloc(path)
+        solution = place(problem.blocks, problem.count, problem.capacity, 600.0)
+        for seed in range(number):
+            yield drawn_like(problem, solution.offsets, seed)
 
 
 def of_trace(trace: MemoryTrace) -> Problem:

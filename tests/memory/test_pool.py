@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import time
+from math import inf
 
 import numpy as np
 import pytest
@@ -10,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vkernels.ir.errors import ArgumentError
-from vkernels.memory.exact import fit_within
+from vkernels.memory.exact import OffsetSearchResult, fit_within
 from vkernels.memory.imports import read_g10, read_minimalloc
 from vkernels.memory.pool import fit_in_order, orders_of, place, place_trace
+from vkernels.memory.skyline import Blocks, SkylineSearch
 from vkernels.memory.trace import Lifetime, MemoryTrace, Operation, TracedTensor, live_bytes
 
 from .drawn import assert_apart, problems, smallest
@@ -94,6 +97,40 @@ def test_a_gap_that_no_footprint_avoids_is_proved():
     ring = [Lifetime(n, n + 2, 1) for n in range(5)]
     placed = place(ring, 5, seconds=LONG)
     assert (placed.peak, placed.footprint, placed.is_smallest) == (2, 3, True)
+
+
+@given(problems(most=7, moments=6), st.integers(1, 40), st.integers(0, 3))
+def test_the_search_over_the_skyline_is_complete(problem, capacity, noise):
+    """It finds offsets where there are some, and otherwise ends by itself."""
+    blocks, count = problem
+    blocks = [Lifetime(each.start, min(each.end, count), each.size) for each in blocks if each.size]
+    parts = (
+        Blocks(*zip(*((each.start, each.end, each.size) for each in blocks), strict=True), count) if blocks else None
+    )
+    if parts is None:
+        return
+    found = SkylineSearch(parts, capacity, random.Random(1), float(noise), 1_000_000, inf).run()
+    assert (found is not None) == (smallest(blocks, count) <= capacity)
+    if found is not None:
+        assert_apart(blocks, count, tuple(found))
+        assert max(offset + each.size for offset, each in zip(found, blocks, strict=True)) <= capacity
+
+
+def test_almost_all_time_goes_to_a_capacity_that_is_given(monkeypatch):
+    tried = []
+
+    def never(blocks, count, capacity, seconds, seed):
+        tried.append((capacity, seconds))
+        time.sleep(seconds)
+        return OffsetSearchResult(None, proved=True)
+
+    monkeypatch.setattr("vkernels.memory.pool.fit_within", never)
+    ring = [Lifetime(n, n + 2, 5) for n in range(5)]
+    placed = place(ring, 5, capacity=12, seconds=0.2)
+    assert placed.footprint == 15
+    assert tried[0][0] == 10
+    assert tried[0][1] >= 0.15
+    assert sum(seconds for _, seconds in tried[1:]) <= 0.05
 
 
 def test_a_capacity_that_is_enough_ends_the_search():

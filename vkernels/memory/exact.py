@@ -9,15 +9,17 @@ group by group. The search is repeated in rounds: each try has another order of 
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, islice
 from typing import Any
 
 import numpy as np
 
+from .skyline import Blocks, SkylineGivenUp, SkylineSearch
 from .trace import Lifetime
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
@@ -42,6 +44,12 @@ STEPS, GROWTH = 3, 1.15
 within two steps a block."""
 DRAWN = 24
 """Random orders in each round."""
+TURN, SKYLINES = 6, 10
+"""Tries of this search, before so many over the skyline."""
+SKYLINE_STEPS, SKYLINE_GROWTH = 2.0, 1.1
+"""As `STEPS` and `GROWTH`, of tries over the skyline."""
+NOISES = (0.0, 0.2, 0.5, 1.0, 1.0, 2.0, 2.0, 3.0, 5.0, 10.0)
+"""Randomness of the order of blocks in a round of these."""
 
 
 class GivenUp(Exception):
@@ -227,12 +235,13 @@ def fit_within(
     """Find offsets for blocks of at least a byte each, within `capacity` bytes and about so many seconds."""
     deadline = time.monotonic() + seconds
     offsets = np.zeros(len(blocks), np.int64)
+    can_stack = all(block.end <= moments for block in blocks)
     for part in _apart(blocks, moments):
         geometry = geometry_of([blocks[n] for n in part], moments)
         if geometry.load.sum(0).max() > capacity:
             return OffsetSearchResult(None, proved=True)
         try:
-            found = _tries(geometry, capacity, deadline, seed)
+            found = _tries(geometry, capacity, deadline, seed, can_stack)
         except GivenUp:
             return OffsetSearchResult(None)
         if found is None:
@@ -255,16 +264,35 @@ def _apart(blocks: Sequence[Lifetime], moments: int) -> list[list[int]]:
     return groups
 
 
-def _tries(geometry: Geometry, capacity: int, deadline: float, seed: int) -> Ints | None:
-    """Return offsets, or None if there are none. Raises `GivenUp` after the deadline."""
+def _tries(geometry: Geometry, capacity: int, deadline: float, seed: int, can_stack: bool) -> Ints | None:
+    """Return offsets, or None if there are none. Raises `GivenUp` after the deadline.
+
+    Tries of both searches take turns: each finds solutions that the other misses. `can_stack`: no block wraps.
+    """
     steps = STEPS * len(geometry.sizes)
-    for powers, noise, factor, crowded in _orders(np.random.default_rng(seed)):
+    skylines = _skylines(geometry, capacity, deadline, seed)
+    for number, (powers, noise, factor, crowded) in enumerate(_orders(np.random.default_rng(seed))):
         if time.monotonic() > deadline:
             raise GivenUp
         rank = _rank(geometry, powers, noise)
         with suppress(GivenUp):
             return OffsetSearch(geometry, capacity, rank, int(steps * factor) + 20, deadline, crowded).run()
+        for search in islice(skylines, SKYLINES) if can_stack and number % TURN == TURN - 1 else ():
+            with suppress(SkylineGivenUp):
+                found = search.run()
+                return None if found is None else np.array(found, np.int64)
     raise GivenUp
+
+
+def _skylines(geometry: Geometry, capacity: int, deadline: float, seed: int) -> Iterator[SkylineSearch]:
+    """Yield tries without end."""
+    starts, ends, sizes = (each.tolist() for each in (geometry.starts, geometry.ends, geometry.sizes))
+    blocks = Blocks(starts, ends, sizes, geometry.cover.shape[1])
+    draw, steps = random.Random(seed), SKYLINE_STEPS * len(sizes) + 20.0
+    while True:
+        for noise in NOISES:
+            yield SkylineSearch(blocks, capacity, draw, noise, int(steps), deadline)
+        steps *= SKYLINE_GROWTH
 
 
 def _orders(random: np.random.Generator) -> Iterator[tuple[tuple[float, ...], Floats | None, float, bool]]:

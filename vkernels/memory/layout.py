@@ -24,6 +24,8 @@ LESS = 0.995
 """Safety factor on the memory of the next try."""
 SECONDS = 0.5
 """Time limit for the offsets of a try."""
+SHARE = 0.5
+"""Part of it for a footprint within the memory; the rest tells how much less the next schedule may use."""
 ROOMY = 1.05
 """A tier's memory over its peak, for simple placement."""
 MEMORIES = ("device_bytes", "host_bytes", "flash_bytes")
@@ -99,14 +101,14 @@ def _laid_out(trace: MemoryTrace, schedule: SwapSchedule, machine: MemoryMachine
     count = len(trace.operations)
     pieces, stays = [*pieces_of(trace, schedule)], [*stays_of(schedule, count)]
     device = [wrapped(each.start, each.end, trace.tensors[each.tensor].size, count) for each in pieces]
-    placed = place(device, count, machine.device_bytes, SECONDS, alignment)
+    placed = place(device, count, machine.device_bytes, SECONDS, alignment, share=SHARE)
     pieces = [replace(each, offset=offset) for each, offset in zip(pieces, placed.offsets, strict=True)]
     footprints = []
     for tier, room in ((Tier.HOST, machine.host_bytes), (Tier.FLASH, machine.flash_bytes)):
         mine = [n for n, each in enumerate(stays) if each.tier is tier]
         blocks = [wrapped(stays[n].start, stays[n].end, trace.tensors[stays[n].tensor].size, count) for n in mine]
         roomy = int(min(room, max(live_bytes(blocks, count)) * ROOMY))
-        there = place(blocks, count, roomy, SECONDS, alignment)
+        there = place(blocks, count, roomy, SECONDS, alignment, share=SHARE)
         for n, offset in zip(mine, there.offsets, strict=True):
             stays[n] = replace(stays[n], offset=offset)
         footprints.append(there.footprint)

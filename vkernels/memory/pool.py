@@ -19,6 +19,8 @@ SEARCHED = 600
 """Maximum number of blocks of the exact search: a step takes time in proportion to their square."""
 FIRST_SHARE = 0.5
 """Part of the remaining time for one footprint, before larger ones are tried."""
+CAPACITY_SHARE = 0.95
+"""The same for a capacity that is given."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +48,12 @@ def place(
     seconds: float = 1.0,
     alignment: int = 1,
     seed: int = 0,
+    share: float = CAPACITY_SHARE,
 ) -> PoolPlacement:
     """Find offsets for blocks over `count` moments, with the smallest footprint found in about so many seconds.
 
-    `capacity`: stop as soon as the footprint is within it. `alignment`: of all offsets and sizes. If simple orders do
+    `capacity`: stop as soon as the footprint is within it; `share`: the part of the time that is spent on it, before
+    larger footprints are tried. `alignment`: of all offsets and sizes. If simple orders do
     not reach the peak, an exact search follows. The same seed gives the same offsets unless time runs out. Raises
     `ArgumentError` for a block that does not live within the moments, and an alignment under 1.
     """
@@ -66,13 +70,17 @@ def place(
             base += block.size
         elif block.size:
             rest.append(index)
-    some = _place([aligned[n] for n in rest], count, None if capacity is None else capacity - base, seconds, seed)
+    some = _place(
+        [aligned[n] for n in rest], count, None if capacity is None else capacity - base, seconds, seed, share
+    )
     for index, offset in zip(rest, some.offsets, strict=True):
         offsets[index] = base + offset
     return PoolPlacement(tuple(offsets), base + some.footprint, base + some.peak, some.is_smallest)
 
 
-def _place(blocks: list[Lifetime], count: int, capacity: int | None, seconds: float, seed: int) -> PoolPlacement:
+def _place(
+    blocks: list[Lifetime], count: int, capacity: int | None, seconds: float, seed: int, share: float
+) -> PoolPlacement:
     begun = time.monotonic()
     peak = max(live_bytes(blocks, count), default=0)
     wanted = max(peak, capacity or 0)
@@ -80,7 +88,8 @@ def _place(blocks: list[Lifetime], count: int, capacity: int | None, seconds: fl
     if best.footprint <= wanted or len(blocks) > SEARCHED:
         return best
     left = begun + seconds - time.monotonic()
-    return _by_search(blocks, count, wanted, best, left, seed) if left > 0 else best
+    share = FIRST_SHARE if capacity is None or capacity < peak else share
+    return _by_search(blocks, count, wanted, best, left, share, seed) if left > 0 else best
 
 
 def _by_orders(blocks: list[Lifetime], count: int, peak: int, wanted: int, deadline: float) -> PoolPlacement:
@@ -103,15 +112,19 @@ def _placement(blocks: list[Lifetime], offsets: list[int], peak: int) -> PoolPla
 
 
 def _by_search(
-    blocks: list[Lifetime], count: int, wanted: int, best: PoolPlacement, seconds: float, seed: int
+    blocks: list[Lifetime], count: int, wanted: int, best: PoolPlacement, seconds: float, share: float, seed: int
 ) -> PoolPlacement:
-    """Try the wanted footprint, then halve the interval between what is impossible and the best found."""
+    """Try the wanted footprint, then halve the interval between what is impossible and the best found.
+
+    `share`: the part of the remaining time that one footprint gets.
+    """
     deadline = time.monotonic() + seconds
     unit = gcd(*(block.size for block in blocks))  # all offsets are multiples of it
     proved = low = -(-best.peak // unit) * unit  # below it is impossible; below `low` none were found
     tried = max(low, wanted // unit * unit)
     while low < best.footprint and (left := deadline - time.monotonic()) > 0:
-        found = fit_within(blocks, count, tried, left if low + unit == best.footprint else left * FIRST_SHARE, seed)
+        found = fit_within(blocks, count, tried, left if low + unit == best.footprint else left * share, seed)
+        share = FIRST_SHARE
         if found.offsets is None:
             low = tried + unit
             proved = low if found.proved else proved
