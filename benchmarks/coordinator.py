@@ -13,9 +13,9 @@ the system shares (`default`); with the low task's thread under `SCHED_IDLE` (`i
 task's calls p50 and p99 over those of the same turn alone; p99 of its answers, which count from the end of the sleep
 that was asked for; the low task's calls a second over those by default. Medians of the rounds, with their quartiles.
 
-`--contracts`: which calls `vk.admit` says will end in time, and which do. `--throughput`: two tasks side by side, one
-on each of two cores, over both in turns on both cores. `--simulated`: calls of high priority as simulated from
-durations and gaps of both tasks alone, over those measured.
+`--contracts`: which calls `vk.admit` says will end in time, and which do. `--throughput`: two tasks at once on two
+cores, as the system shares, one on each core, and within `vk.cohost`, over both in turns on both cores.
+`--simulated`: calls of high priority as simulated from durations and gaps of both tasks alone, over those measured.
 """
 
 from __future__ import annotations

@@ -41,6 +41,7 @@ from vkernels.ir.pin import Pin
 from vkernels.ir.plan import Home, Plan
 from vkernels.runtime import (
     LaunchEvent,
+    cohost,
     get_deterministic,
     get_priority,
     get_threads,
@@ -77,9 +78,9 @@ __all__ = [
     "RaceError", "ResourceError", "Scalar", "Scratch", "SetupError", "SlowPlanWarning", "SourceError", "Tensor",
     "Tile", "Trial", "Tuned", "Tuning", "Tunings", "TypeMismatchError", "UnknownNameError", "UnsupportedError",
     "UntrustedError", "abs", "admit", "all", "any", "argmax", "argmin", "argsort", "atomic_add", "atomic_max",
-    "atomic_min", "bfloat16", "bits", "bool", "bool_", "broadcast", "cast", "ceil", "clamp", "compute_dtype", "cos",
-    "cumulative_max", "cumulative_min", "cumulative_product", "cumulative_sum", "device_assert", "dot", "erf", "exp",
-    "exp2", "expm1", "float8_e4m3fn", "float8_e5m2", "float16", "float32", "float64", "floor", "fma", "full",
+    "atomic_min", "bfloat16", "bits", "bool", "bool_", "broadcast", "cast", "ceil", "clamp", "cohost", "compute_dtype",
+    "cos", "cumulative_max", "cumulative_min", "cumulative_product", "cumulative_sum", "device_assert", "dot", "erf",
+    "exp", "exp2", "expm1", "float8_e4m3fn", "float8_e5m2", "float16", "float32", "float64", "floor", "fma", "full",
     "full_like", "function", "gelu", "get_deterministic", "get_priority", "get_threads", "int8", "int16", "int32",
     "int64", "isinf", "isnan", "kernel", "load", "log", "log1p", "log2", "max", "maximum", "mean", "min", "minimum",
     "on_launch", "patient", "phase", "pow", "print", "priority", "product", "profile", "promote", "random",

@@ -1,5 +1,6 @@
 """Calls of kernels: dispatch, arguments, launches, threads, events. It knows kernels by protocol only."""
 
+from .cohosted_calls import cohost
 from .coordinator import get_priority, priority
 from .determinism import get_deterministic, set_deterministic
 from .events import LaunchEvent, Listener, Stats, on_launch, stats
@@ -7,6 +8,6 @@ from .profile_calls import profile
 from .threads import get_threads, set_threads
 
 __all__ = [
-    "LaunchEvent", "Listener", "Stats", "get_deterministic", "get_priority", "get_threads", "on_launch", "priority",
-    "profile", "set_deterministic", "set_threads", "stats",
+    "LaunchEvent", "Listener", "Stats", "cohost", "get_deterministic", "get_priority", "get_threads", "on_launch",
+    "priority", "profile", "set_deterministic", "set_threads", "stats",
 ]  # fmt: skip

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from vkernels.compiler.compile_cpu import CompiledCpu
     from vkernels.ir.plan import Plan
 
+    from .pool import Pool
+    from .python_pool import PythonPool
+
 
 class NativeCode(Protocol):
     """Native functions of a kernel in memory, which live as long as the object; see `NativeKernel`, which is one."""
@@ -60,7 +63,8 @@ class BoundExecutable:
     slots `scalars` (True for f64), and last the buffers. `touched`: bytes of all tensors together.
     `plan`, `rung`: of the code, for launch events.
     `ready`: functions that run a call, given its addresses and scalars. Who takes one out is its only user until it is
-    put back. There are some once it is settled how many threads calls run on.
+    put back. There are some once it is settled how many threads calls run on. `threads`, `pool`: those that calls may
+    use, if not those of the process.
     """
 
     is_repeatable = True
@@ -74,17 +78,20 @@ class BoundExecutable:
         touched: int,
         plan: Plan | None = None,
         rung: str = "",
+        threads: int | None = None,
+        pool: Pool | PythonPool | None = None,
     ):
+        self.pool = pool
         self.compiled, self.template, self.plan, self.rung = compiled, list(template), plan, rung
         self.tensors, self.scalars = tuple(tensors), tuple(scalars)
         self.buffer_bytes, self.programs, swap = self._prepare()
         self.swap = aligned(swap)
         self.workspace = aligned(compiled.workspace) + self.swap
         self.memory = self.workspace + sum(map(aligned, self.buffer_bytes))
-        self.wanted = max(1, min(get_threads(), max(self.programs, default=0)))
+        self.wanted = max(1, min(threads or get_threads(), max(self.programs, default=0)))
         small = touched < INLINE_BYTES
         self.threads = 1 if small else self.wanted
-        follows = None if small else followed()
+        follows = None if small or threads is not None else followed()
         self._follows = None if follows is None else (follows, follows())
         self.trials = TRIALS if small and self.wanted > 1 else 0
         self.fastest, self.tried = float("inf"), 0.0
@@ -177,14 +184,18 @@ class BoundExecutable:
         forget_calls()
 
 
-def bind_cpu(kernel: KernelLike, arguments: Arguments, compiled: CompiledCpu, plan: Plan, rung: str) -> BoundExecutable:
+def bind_cpu(
+    kernel: KernelLike, arguments: Arguments, compiled: CompiledCpu, plan: Plan, rung: str,
+    threads: int | None = None, pool: Pool | PythonPool | None = None,
+) -> BoundExecutable:  # fmt: skip
     """Bind compiled code to the layout of a call's arguments."""
-    return bind_native(kernel, arguments, compiled.native, plan, rung)
+    return bind_native(kernel, arguments, compiled.native, plan, rung, threads, pool)
 
 
 def bind_native(
-    kernel: KernelLike, arguments: Arguments, native: NativeCode, plan: Plan | None, rung: str
-) -> BoundExecutable:
+    kernel: KernelLike, arguments: Arguments, native: NativeCode, plan: Plan | None, rung: str,
+    threads: int | None = None, pool: Pool | PythonPool | None = None,
+) -> BoundExecutable:  # fmt: skip
     """Bind native code to the layout of a call's arguments."""
     template: list[int] = []
     tensors: list[int] = []
@@ -198,7 +209,7 @@ def bind_native(
             template.append(0)
     template += [arguments.sizes[name] for name in native.sizes] + [0] * native.buffers
     touched = sum(view.size * view.itemsize for view in arguments.tensors.values())
-    return BoundExecutable(native, template, tensors, scalars, touched, plan, rung)
+    return BoundExecutable(native, template, tensors, scalars, touched, plan, rung, threads, pool)
 
 
 class _Frame:
@@ -216,12 +227,13 @@ class _Frame:
             NativeLaunch(function, programs, max(1, programs // (PIECES_PER_THREAD * bound.wanted)))
             for function, programs in zip(compiled.launches, bound.programs, strict=True)
         ]
-        helpers = helper_workspaces(bound.wanted - 1, bound.workspace)
+        helpers = _helpers_of(bound)
         self.call = WorkDescriptor(launches, self._slots.address, bound.wanted, self._workspace, helpers)
         self.threads = 1
         self.call.set_threads(1)
         self._memory = 0
-        self.run = the_pool().runner(self.call)
+        self._pool = bound.pool
+        self.run = (bound.pool or the_pool()).runner(self.call)
         self._kept: list[object] = []
         if 0 < bound.memory <= OWN_BYTES:
             own = Block(bound.memory)
@@ -230,7 +242,7 @@ class _Frame:
 
     def caller(self, positions: Sequence[tuple[int, bool]]) -> Callable[..., object]:
         """A function that writes its arguments to these slots, True for an f64, and runs the call."""
-        function, memory = the_pool().caller(self.call, self._slots.address, positions)
+        function, memory = (self._pool or the_pool()).caller(self.call, self._slots.address, positions)
         self._kept.append(memory)
         return function
 
@@ -247,7 +259,16 @@ class _Frame:
 
     def set_threads(self, threads: int, seconds: float) -> None:
         """How many threads may work on the call, which takes so long on one; infinity where that is not known."""
-        reserve(threads)
+        if self._pool is None:
+            reserve(threads)
         self.threads = threads
         self.call.set_threads(threads)
         self.call.set_seconds(seconds)
+
+
+def _helpers_of(bound: BoundExecutable) -> Block | None:
+    """Workspaces of helpers: those that all calls of the process's pool share, or of another pool its own."""
+    if bound.pool is None:
+        return helper_workspaces(bound.wanted - 1, bound.workspace)
+    size = (bound.wanted - 1) * aligned(bound.workspace)
+    return Block(size) if size else None

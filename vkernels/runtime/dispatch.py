@@ -20,7 +20,7 @@ from vkernels.ir.fork_safe import fork_safe_lock
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
 
-from . import determinism, events, observed_calls, recording, torch_profiler
+from . import cohosted_calls, determinism, events, observed_calls, recording, torch_profiler
 from .aliasing import check_written, same_tensors
 from .arrays import address_reader, adopted, is_foreign, is_torch
 from .bind_arguments import as_scalar, bind, in_order
@@ -286,6 +286,10 @@ class Launcher:
             provider.start()
             the_pool()  # compiles its own code meanwhile, at the first call of all
         runnable = provider.get()
+        if cohosted_calls.in_use:
+            given = entry.compilation.given(entry.bind(values), same)
+            bind = partial(bind_cpu, self.kernel, given.request.arguments)
+            runnable = cohosted_calls.cohosted(runnable, given, bind)
         if observed_calls.OBSERVERS:
             runnable = observed_calls.observed(runnable, entry.compilation.given(entry.bind(values), same))
         entry.put(same, runnable)

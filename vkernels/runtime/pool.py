@@ -82,6 +82,7 @@ class Pool:
             self._words[at] = round(1e9 * seconds)
         self._words[27], self._words[121] = os.getpid(), priority
         self._others: dict[int, Pool] = {}
+        self._sides: dict[int, Pool] = {}
         self._bells: dict[int, ctypes.c_void_p] = {}
         self._code = _native_code()
         self._helpers: list[ctypes.c_void_p] = []
@@ -133,6 +134,22 @@ class Pool:
             pool._words[122], pool._words[123] = first._address, last._address
             pool._words[120] = board
         self._others = {HIGH: first, LOW: last}
+        for side in self._sides.values():
+            self._lend_board(side)
+
+    def side(self, number: int, threads: int) -> Pool:
+        """Another pool of normal priority, with so many threads: calls on it run beside those on this one."""
+        with self._lock:
+            side = self._sides.get(number)
+            if side is None:
+                side = self._sides[number] = Pool(self._waiting)
+                self._lend_board(side)
+        side.reserve(threads)
+        return side
+
+    def _lend_board(self, side: Pool) -> None:
+        for word in (122, 123, 120):  # the board last
+            side._words[word] = self._words[word]
 
     def reserve_for(self, priority: int, threads: int) -> None:
         """Start helpers for calls of this priority, and the bell that wakes threads which pause for them, or in them.
@@ -184,7 +201,7 @@ class Pool:
 
     def stop(self) -> None:
         """End the helpers, after what they are doing; `run` still works, on the calling thread."""
-        for other in self._others.values():
+        for other in (*self._others.values(), *self._sides.values()):
             other.stop()
         with self._lock:
             for level, bell in self._bells.items():

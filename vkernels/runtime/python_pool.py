@@ -44,6 +44,10 @@ class PythonPool:
                 self.stop()
                 self._executor, self._size = ThreadPool(threads - 1, "vkernels"), threads - 1
 
+    def side(self, number: int, threads: int) -> PythonPool:
+        """The same pool: a call that finds its threads taken runs alone."""
+        return self
+
     def run(self, call: WorkDescriptor) -> None:
         """Run a call until it is complete; on the calling thread alone where another call has the threads."""
         header = (ctypes.c_int64 * CALL_WORDS).from_address(call.address)

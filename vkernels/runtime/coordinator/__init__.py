@@ -1,7 +1,11 @@
-"""How calls share a device: priorities, and contracts of latency."""
+"""How calls share a device: priorities, contracts of latency, and tasks side by side or in turns."""
 
 from .board import PriorityStats
+from .cohost import CompanyStats, cohost_stats
 from .contract_stats import ContractStats, contract_stats
 from .priority import get_priority, priority, priority_stats
 
-__all__ = ["ContractStats", "PriorityStats", "contract_stats", "get_priority", "priority", "priority_stats"]
+__all__ = [
+    "CompanyStats", "ContractStats", "PriorityStats", "cohost_stats", "contract_stats", "get_priority", "priority",
+    "priority_stats",
+]  # fmt: skip
