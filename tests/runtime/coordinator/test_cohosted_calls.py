@@ -61,7 +61,7 @@ class Neighbour:
         HOST.leave(self.task)
 
 
-def until_beside(call, seconds=60):
+def until_beside(call, seconds=300):
     """Call until a call ran beside the neighbour: code for its share is made in the background."""
     until = time.monotonic() + seconds
     while not any(company.beside for company in vk.stats().companies):

@@ -75,7 +75,7 @@ def gives_way(pools, priority, done):
 
     Time alone does not tell: on a busy machine a turn that has begun takes as long as the machine wants.
     """
-    if not is_true_within(30, lambda: pools.board._words[BELLS + 8 * priority + PAUSED]):
+    if not is_true_within(120, lambda: pools.board._words[BELLS + 8 * priority + PAUSED]):
         return False
     start, before = time.monotonic(), len(done)
     time.sleep(0.02)
