@@ -144,3 +144,21 @@ vk.kernel @rounded(%a: !vk.tensor<[M, N], f32>, %out: !vk.tensor<[M, N], bf16>) 
 def test_a_name_that_llvm_may_not_know_is_refused() -> None:
     with pytest.raises(SetupError, match="no processor 'pentium9'"):
         assembly_for(LlvmModule("f", "module {}", 0, (), 0, "p", (), 0), "pentium9")
+
+
+@pytest.mark.parametrize(("element", "tile"), [("f32", (8, 48)), ("bf16", (32, 32))])
+def test_products_keep_their_operands_in_registers(element: str, tile: tuple[int, int]) -> None:
+    """Nothing spills around dots where columns are masked, and no tile of sums where a matrix unit gives them back."""
+    chunk = 4 if element == "f32" else 32
+    plan = Plan(dict(zip("ij", tile, strict=True)), {"k": chunk}, packs=("b",), lanes="j", order=("j", "i"))
+    facts = Facts(
+        multiples={"M": 32, "K": 32},
+        bounds={"K": 2048},
+        strides=dict.fromkeys(("a", "b", "out"), (-1, 1)),
+        distinct=True,
+    )
+    module = parse_module(matmul_text(element, "f32"))
+    assembly = assembly_for_processor(module, plan, facts, limits_for("sapphirerapids"))
+    code = assembly[assembly.rindex("matmul_launch_1_body:") :]
+    assert ("tdpbf16ps" in code) == (element == "bf16")
+    assert len(re.findall(r"%zmm\d+, -?\d*\(%rsp\)", code)) < 16

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from vkernels.ir.dialect import MappedOp
 from vkernels.ir.errors import IRError
-from vkernels.ir.lowering.llvm.lower_to_llvm import LlvmModule, lower_to_llvm
+from vkernels.ir.lowering.llvm.lower_to_llvm import IN_ORDER, LlvmModule, lower_to_llvm
 from vkernels.targets.cpu_rates import vector_bytes
 from vkernels.targets.host_cpu import cpu_limits
 from vkernels.targets.processor import llvm_processor
@@ -75,13 +75,13 @@ class NativeKernel:
     def object(self) -> bytes:
         """The machine code as a relocatable object file."""
         with LLVM_LOCK, opened(self.bitcode) as module:
-            return bytes(_machine().emit_object(module))
+            return object_of(module, _machine())
 
     @property
     def assembly(self) -> str:
         """The machine code as assembly text."""
         with LLVM_LOCK, opened(self.bitcode) as module:
-            return str(_machine().emit_assembly(module))
+            return assembly_of(module, _machine())
 
 
 def compile_cpu(
@@ -159,7 +159,7 @@ def _native_code(text: str, units: UnitFunctions) -> NativeCode:
         with opened(llvm_ir, units(llvm_ir)) as module:
             module.triple, module.data_layout = machine.triple, str(machine.target_data)
             optimise(module, machine)
-            return NativeCode(llvm_ir, module.as_bitcode(), machine.emit_object(module))
+            return NativeCode(llvm_ir, module.as_bitcode(), object_of(module, machine))
 
 
 @contextmanager
@@ -192,6 +192,34 @@ def optimise(module: Any, machine: Any) -> None:
         manager.run(module, builder)
     finally:
         _dispose(manager)
+
+
+def object_of(module: Any, machine: Any) -> bytes:
+    """The object file of an optimised module."""
+    with _scheduled(module):
+        return bytes(machine.emit_object(module))
+
+
+def assembly_of(module: Any, machine: Any) -> str:
+    """The assembly of an optimised module."""
+    with _scheduled(module):
+        return str(machine.emit_assembly(module))
+
+
+@contextmanager
+def _scheduled(module: Any) -> Iterator[None]:
+    """Within, LLVM keeps the order of instructions if a function of the module asks for it. The option is the whole
+    process's, so it is held as short as can be, under `LLVM_LOCK`."""
+    import llvmlite.binding as llvm
+
+    in_order = any(IN_ORDER.encode() in attribute for each in module.functions for attribute in each.attributes)
+    if in_order:
+        llvm.set_option("vkernels", "--enable-misched=false")
+    try:
+        yield
+    finally:
+        if in_order:
+            llvm.set_option("vkernels", "--enable-misched=true")
 
 
 def _dispose(manager: Any) -> None:

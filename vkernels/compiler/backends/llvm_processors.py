@@ -10,7 +10,7 @@ from vkernels.ir.lowering.llvm.lower_to_llvm import LlvmModule
 from vkernels.targets.instruction_sets import InstructionSet
 from vkernels.targets.processors import AARCH64, PROCESSORS, X86_64
 
-from .llvm import LLVM_LOCK, WHOLE_REGISTERS, opened, optimise
+from .llvm import LLVM_LOCK, WHOLE_REGISTERS, assembly_of, object_of, opened, optimise
 from .llvm_units import unit_functions
 from .triton_adapter import mlir_to_llvm_ir
 
@@ -29,23 +29,18 @@ def assembly_for(lowered: LlvmModule, processor: str) -> str:
         raise SetupError(f"there is no processor {processor!r} to compile for; there are {', '.join(PROCESSORS)}")
     known = PROCESSORS[processor]
     features = WHOLE_REGISTERS if "avx512f" in known.features else ""
-    return _emitted(
-        lowered, known.machine, processor, features, lambda machine, module: str(machine.emit_assembly(module))
-    )
+    return _emitted(lowered, known.machine, processor, features, assembly_of)
 
 
 def object_for(lowered: LlvmModule, instructions: InstructionSet) -> bytes:
     """The relocatable object file of a lowered kernel for CPUs with these instructions."""
     whole = [WHOLE_REGISTERS] if "avx512f" in instructions.features else []
     features = ",".join(filter(None, [instructions.llvm_features, *whole]))
-    return _emitted(
-        lowered, instructions.machine, instructions.processor, features,
-        lambda machine, module: bytes(machine.emit_object(module)),
-    )  # fmt: skip
+    return _emitted(lowered, instructions.machine, instructions.processor, features, object_of)
 
 
 def _emitted(lowered: LlvmModule, machine_name: str, processor: str, features: str, emit: Callable[[Any, Any], T]) -> T:
-    """What `emit` gives of LLVM's target machine for a CPU, and the optimised module of a lowered kernel."""
+    """What `emit` gives of the optimised module of a lowered kernel, and LLVM's target machine for a CPU."""
     import llvmlite.binding as llvm
 
     llvm_ir = mlir_to_llvm_ir(lowered.text)
@@ -63,4 +58,4 @@ def _emitted(lowered: LlvmModule, machine_name: str, processor: str, features: s
         with opened(llvm_ir, unit_functions(llvm_ir, machine_name)) as module:
             module.triple, module.data_layout = triple, str(machine.target_data)
             optimise(module, machine)
-            return emit(machine, module)
+            return emit(module, machine)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -80,6 +82,30 @@ def test_floats_are_within_the_bound_and_as_interpreted(
     if m * n * k < 50_000:
         interpret(parse_module(mapped), {"a": a, "b": b, "out": seen})
         np.testing.assert_array_equal(out, seen)
+
+
+@pytest.mark.parametrize("element", ["bf16", "f16", "i8"])
+@pytest.mark.parametrize(("rows", "depth", "is_whole"), [(64, 128, True), (48, 128, False), (64, 130, False)])
+def test_whole_rows_are_read_where_they_are(element: str, rows: int, depth: int, is_whole: bool) -> None:
+    """Rows that are not packed, with gaps between them, at the end of memory; not where some are out of range."""
+    sizes = {"M": rows, "N": 45, "K": depth}
+    make = operand if element == "i8" else floats
+    a = make((rows, depth + 32), element, False, 1)[:, 32:]
+    b = make((depth, 45), element, False, 2)
+    result = np.int32 if element == "i8" else np.float32
+    out = guarded(np.full((rows, 45), 7, result))
+    multiples = {name: sizes[name] for name in ("M", "K")}
+    facts = Facts(multiples=multiples, strides=dict.fromkeys(("a", "b", "out"), (-1, 1)), distinct=True)
+    plan = replace(matrix_plan(element, (32, 32)), packs=("b",))
+    code, mapped = compiled(matmul_text(element, result_name(element)), plan, facts, (UNITS[element],), 64)
+    assert ("of matrix_" in mapped) == (is_whole and depth % CHUNK[element] == 0)
+    Call(code, [a, b, out], sizes).run()
+    one, other = (numbers(each).astype(np.float64) for each in (a, b))
+    assert (np.abs(out - one @ other) <= 64 * 2.0**-24 * (np.abs(one) @ np.abs(other)) * (element != "i8")).all()
+
+
+def result_name(element: str) -> str:
+    return "i32" if element == "i8" else "f32"
 
 
 def floats(shape: tuple[int, int], element: str, turned: bool, seed: int) -> np.ndarray:

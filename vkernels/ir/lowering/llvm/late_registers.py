@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import overload
+from typing import TYPE_CHECKING, overload
+
+from xdsl.ir import Operation, SSAValue
 
 from ...dialect import AccessOp, DotOp, ScatterOp, SpillOp, StoreOp, WordDotOp, WordsOp
-from .state import LlvmState
+
+if TYPE_CHECKING:
+    from .state import LlvmState
 
 
 def is_for_dots(state: LlvmState, operation: AccessOp | WordsOp) -> bool:
@@ -22,6 +26,27 @@ def is_for_dots(state: LlvmState, operation: AccessOp | WordsOp) -> bool:
         waiting.discard(after)
         after = after.next_op
     return not waiting
+
+
+def goes_to_stores(value: SSAValue) -> bool:
+    """Whether a value only goes to stores that follow in its block, through operations on elements.
+
+    Its registers may be made store by store: no more of them are alive than a store takes.
+    """
+    users = [use.operation for use in value.uses]
+    return bool(users) and all(isinstance(value.owner, Operation) and _is_reached(value.owner, user) for user in users)
+
+
+def _is_reached(operation: Operation, user: Operation) -> bool:
+    """Whether a store, or an operation on elements for stores, follows with no region between."""
+    after = operation.next_op
+    while after is not None and after is not user and not after.regions:
+        after = after.next_op
+    if after is not user:
+        return False
+    if isinstance(user, StoreOp):
+        return user.atomic is None
+    return user.name.startswith(("arith.", "math.")) and all(map(goes_to_stores, user.results))
 
 
 class LateNames(Sequence[str]):

@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import Float64Type, IntegerType
+from xdsl.dialects.builtin import AnyFloat, Float64Type, IntegerType
 from xdsl.ir import BlockArgument
 
-from ...dialect import REDUCTIONS, BufferOp, LaunchOp, MappedOp, ScratchOp, TensorArgumentType
+from ...dialect import REDUCTIONS, BufferOp, DotOp, LaunchOp, MappedOp, ScratchOp, TensorArgumentType, element_of
 from ...facts import UNKNOWN, Facts
 from ..common import (
     Handler,
@@ -32,6 +32,11 @@ from .scans import lower_last, lower_scan_by
 from .state import WORKSPACE_ALIGNMENT, AddressedMemory, LlvmState
 from .tiles import Lanes, element_bytes, memory_element, natural_width, scratch_bytes
 from .words import declared_units, lower_word_dot, lower_words
+
+IN_ORDER = "vk-in-order"
+"""The attribute of functions whose instructions stay in the order in which they are emitted."""
+MOST_COMPUTED = 8
+"""Operations on floats for each dot, with fewer of which instructions stay in order: fewer than an exponential has."""
 
 
 @dataclass(frozen=True)
@@ -210,7 +215,7 @@ def _launch(mapped: MappedOp, slots: Slots, lanes: Lanes, launch: LaunchOp, name
     """
     state = _new_state(mapped, slots, lanes)
     emit = state.emit
-    on_matrices = uses_matrices(launch)
+    state.on_matrices = uses_matrices(launch)
     if (shape := launch_shape(launch)) is not None:
         set_shape(state, shape)
         state.matrix_shape = shape
@@ -220,7 +225,7 @@ def _launch(mapped: MappedOp, slots: Slots, lanes: Lanes, launch: LaunchOp, name
         _coordinates(state, launch, program)
         state.walk(launch.body.block)
     emit.line("}")
-    if on_matrices:
+    if state.on_matrices:
         matrix_call(state, "release")
     if any("streaming" in op.properties for op in launch.body.walk()):
         emit.line("llvm.fence seq_cst")  # stores past the caches are not ordered by themselves
@@ -238,10 +243,20 @@ def _launch(mapped: MappedOp, slots: Slots, lanes: Lanes, launch: LaunchOp, name
     parameters += ["%begin: i64", "%end: i64", "%workspace: !llvm.ptr {llvm.noalias}"]
     types = ", ".join([*(slots.types[slot] for slot in used), "i64", "i64", "!llvm.ptr"])
     values = ", ".join([*(f"%slot{slot}" for slot in used), "%begin", "%end", "%workspace"])
-    inner = f'llvm.func internal @{name}_body({", ".join(parameters)}) attributes {{passthrough = ["noinline"]}}'
+    attributes = '"noinline"' + (f', "{IN_ORDER}"' if _is_in_order(launch) else "")
+    inner = f"llvm.func internal @{name}_body({', '.join(parameters)}) attributes {{passthrough = [{attributes}]}}"
     outer = f"llvm.func @{name}(%arguments: !llvm.ptr, %begin: i64, %end: i64, %workspace: !llvm.ptr)"
     call = f"llvm.call @{name}_body({values}) : ({types}) -> ()\nllvm.return"
     return f"{inner} {{\n{body}\n}}\n{outer} {{\n{_loads(slots, used)}\n{call}\n}}", state.workspace.most
+
+
+def _is_in_order(launch: LaunchOp) -> bool:
+    """Whether LLVM does best to keep the order of instructions: that of dots keeps operands in registers. Where much is
+    computed beside them, its scheduler hides more latency than its spills cost."""
+    operations = list(launch.body.walk())
+    dots = sum(isinstance(op, DotOp) for op in operations)
+    computed = sum(op.name in LLVM_ELEMENTWISE and isinstance(element_of(op.results[0]), AnyFloat) for op in operations)
+    return computed < MOST_COMPUTED * dots
 
 
 def _coordinates(state: LlvmState, launch: LaunchOp, program: str) -> None:

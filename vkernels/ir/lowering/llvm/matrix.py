@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 
 from xdsl.dialects.arith import ConstantOp
@@ -16,7 +17,7 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAt
 from xdsl.dialects.scf import ForOp
 from xdsl.ir import SSAValue
 
-from ...dialect import BroadcastOp, LaunchOp, LoadOp, ReadOp, WordDotOp, axes_of, sizes_of
+from ...dialect import BroadcastOp, LaunchOp, LoadOp, ReadOp, WordDotOp, WordsOp, axes_of, sizes_of
 from ...dot_units import MATRIX_REGISTERS, MatrixBlocks
 from ...word_kinds import KINDS, MATRIX_SIDE
 from ..common import terminator_of, unsupported
@@ -190,7 +191,7 @@ class MatrixDot:
             f"llvm.load {pointer} {{alignment = {_WORD} : i64}} : !llvm.ptr -> {type_}"
             for pointer, type_ in self._pieces(memory)
         ]
-        self.state.define(result, [self.state.emit.operation(load) for load in loads])
+        self.state.define_made(result, [partial(self.state.emit.operation, load) for load in loads])
 
     @property
     def _row_bytes(self) -> int:
@@ -226,14 +227,17 @@ class MatrixDot:
         """The first word of an operand in memory, and the bytes from one row to the next: of the rows' operand its
         words are side by side, of the columns' operand those of neighbouring columns."""
         load, axis = words.owner, self.dot.axis.data
-        access = self.state.for_units.get(words)
-        if access is None or not isinstance(load, LoadOp):
+        access, element = self.state.for_units.get(words), _WORD
+        if isinstance(load, WordsOp):
+            elements = load.tile
+            load, element = elements.owner, _WORD * sizes_of(words)[axis] // sizes_of(elements)[axis]
+        if access is None or not isinstance(load, LoadOp) or any(place.mask for place in access.places()):
             raise unsupported(self.dot, "a matrix unit takes words that are loaded for it alone")
         others = [a for a, size in sizes_of(words).items() if a != axis and size > 1]
         (inner, outer) = (axis, others) if words is self.dot.right else (self.state.lanes.axis, [axis])
         if len(outer) > 1 or any(access.step(each) != 1 for each in [inner] if each in axes_of(words)):
             raise unsupported(self.dot, "a matrix unit takes words that lie side by side")
-        return access.start, self.state.emit.multiply(access.step(outer[0]) if outer else MATRIX_SIDE, _WORD)
+        return access.start, self.state.emit.multiply(access.step(outer[0]) if outer else MATRIX_SIDE, element)
 
 
 def is_zero(value: SSAValue) -> bool:
@@ -246,6 +250,12 @@ def is_zero(value: SSAValue) -> bool:
     if isinstance(owner.value, DenseIntOrFPElementsAttr):
         return not any(owner.value.get_values())
     return isinstance(owner.value, IntegerAttr | FloatAttr) and not owner.value.value.data
+
+
+def is_for_matrices(operation: WordsOp) -> bool:
+    """Whether dots on a matrix unit load all words by themselves."""
+    users = [use.operation for use in operation.result.uses]
+    return bool(users) and all(isinstance(user, WordDotOp) and is_matrix(user) for user in users)
 
 
 def is_for_units(operation: ReadOp) -> bool:

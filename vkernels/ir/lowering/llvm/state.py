@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -12,6 +13,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from ...dialect import MappedOp, MemoryType, element_of
 from ..common import TERMINATORS, Handler, ProgramSpace, lower_operation
 from .emit import LlvmEmitter, Number, vector
+from .late_registers import LateNames, goes_to_stores
 from .tiles import Lanes, RegisterLayout, RegisterTile, layout_of, register_element
 
 if TYPE_CHECKING:
@@ -57,6 +59,8 @@ class LlvmState:
     """Elements in the register of a scalar; more while the body of a scan is lowered lane by lane."""
     matrix_shape: Shape | None = None
     """The shapes that the registers of a matrix unit have throughout the function."""
+    on_matrices: bool = False
+    """Whether the function has dots on a matrix unit."""
     held: dict[Operation, MatrixDot | BlockDot] = field(default_factory=dict)
     """The dots whose sums a loop keeps as their unit has them."""
     for_units: dict[SSAValue, AddressedAccess] = field(default_factory=dict)
@@ -101,9 +105,22 @@ class LlvmState:
         """
         tiles = [self.tile(operand) for operand in operation.operands]
         widths = tiles[0].layout.widths()
-        registers = [list(names) for names in zip(*(tile.names for tile in tiles), strict=True)]
-        names = [make(operands, tiles[0].element, width) for operands, width in zip(registers, widths, strict=True)]
-        self.define(operation.results[0], names)
+        element = tiles[0].element
+
+        def register(number: int) -> str:
+            return make([tile.names[number] for tile in tiles], element, widths[number])
+
+        made = [partial(register, number) for number in range(len(widths))]
+        self.define_made(operation.results[0], made)
+
+    def define_made(self, value: SSAValue, made: Sequence[Callable[[], str]]) -> None:
+        """Give a tile the registers that are made in turn, or store by store beside a matrix unit, whose sums may be
+        more than there are vector registers."""
+        if self.on_matrices and goes_to_stores(value):
+            element = register_element(element_of(value), _owner(value))
+            self.values[value] = RegisterTile(self.layout(value.type), element, LateNames(made, {}))
+        else:
+            self.define(value, [each() for each in made])
 
     def types_of(self, values: Iterable[SSAValue]) -> list[str]:
         """The MLIR types that carry values through control flow."""

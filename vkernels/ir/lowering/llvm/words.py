@@ -15,7 +15,7 @@ from .addresses import AddressedAccess, load_word
 from .blocks import is_block, lower_block_dot
 from .emit import LlvmEmitter, vector
 from .late_registers import LateNames, is_for_dots
-from .matrix import is_matrix, lower_matrix_dot
+from .matrix import is_for_matrices, is_matrix, lower_matrix_dot
 from .state import LlvmState
 from .tiles import Register, RegisterTile
 
@@ -64,6 +64,9 @@ def lower_words(state: LlvmState, operation: WordsOp) -> None:
     """`vk.words`: words as they are in memory, else elements of neighbouring registers by shuffles or shifts, elements
     of one register without instructions."""
     access, result = state.for_units.get(operation.tile), state.layout(operation.result.type)
+    if access is not None and is_for_matrices(operation):
+        state.for_units[operation.result] = access
+        return
     depth = depth_of(element_of(operation.tile), element_of(operation.result))
     assert depth is not None, "verified"
     make: list[Callable[[], str]]

@@ -2,7 +2,8 @@
 
 Packed operands are words in memory. Others are joined where they are loaded, if their tensors' strides let that be
 cheap: of the operand along the lanes, rows of neighbouring elements are interleaved; of the other one, elements along
-the contracted axis lie side by side, as a word. Matrix and block units, and those that take the other sign, need packs.
+the contracted axis lie side by side, as a word. Matrix and block units, and those that take the other sign, need packs;
+but a matrix unit reads its rows where they are if no tile or chunk of them has positions out of range.
 
 A unit that reads one operand with the other sign gets it with 128 added to each element, modulo 256. What that adds to
 the sum, 128 times the sum of the other operand, is found while that operand is packed, and corrected first: exact in
@@ -22,7 +23,7 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from ...analysis.words import narrow_dot, narrow_dots_beside
-from ...dialect import DotOp, ReadOp, axes_of
+from ...dialect import DotOp, LoadOp, ReadOp, axes_of
 from ...dot_units import MATRIX_REGISTERS, MatrixBlocks, OnUnit, units_for
 from .planned_kernel import PlannedKernel
 
@@ -93,7 +94,8 @@ def word_dot(planned: PlannedKernel, dot: DotOp, units: Iterable[str]) -> tuple[
     if not all(_can_join(planned, load, runs[load]) for load in joined):
         return dot, None
     for on in units_for(units, of_first, of_second):
-        if (not joined or on.joins) and _suits(planned, dot, on, second):
+        takes = not joined or on.joins or (on.unit.is_matrix and joined == (second,) and _is_whole(planned, second))
+        if takes and _suits(planned, dot, on, second):
             return dot, WordDot(on, first, second, of_second, joined)
     return dot, None
 
@@ -110,6 +112,17 @@ def _can_join(planned: PlannedKernel, load: ReadOp, run: str) -> bool:
     strides = planned.facts.strides.get(parameters[load.base].data, ())
     along = [stride for index, stride in zip(load.index, strides, strict=False) if run in dict(index.terms)]
     return along == [1] and all(dict(index.terms).get(run, 1) == 1 for index in load.index)
+
+
+def _is_whole(planned: PlannedKernel, load: ReadOp) -> bool:
+    """Whether all of a load's elements are there in every program and chunk, at positions of its axes."""
+    if not isinstance(load, LoadOp) or load.mask is not None or load.within.data or load.guarded_dimensions:
+        return False
+    plain = all(
+        len(index.terms) == 1 and index.terms[0][1] == 1 and load.offset_of(dimension) is None
+        for dimension, index in enumerate(load.index)
+    )
+    return plain and all(planned.axes[axis].exact for axis in axes_of(load.result))
 
 
 def _suits(planned: PlannedKernel, dot: DotOp, on: OnUnit, second: ReadOp) -> bool:
