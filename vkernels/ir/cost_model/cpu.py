@@ -124,7 +124,8 @@ def _all_cycles(at: PlanBatch, limits: Limits, rates: CoreRates, registers: Numb
         if whole not in found:
             total = begun(each)
             for loop in each.loops:
-                names = [frozenset(some) & loop.places for some in (choices.packs, choices.streams, choices.copies)]
+                places = loop.places if loop.axes else loop.places | set(choices.packs)  # see `cpu_spills`
+                names = [frozenset(some) & places for some in (choices.packs, choices.streams, choices.copies)]
                 work = each.alike(loop, _named(each))
                 key = "cycles", work, *alike, *names
                 if key not in found:
@@ -196,7 +197,7 @@ def _loop_cycles(loop: Loop, at: PlanBatch, limits: Limits, rates: CoreRates, re
         ports = np.maximum(ports, _crowded(computed, loaded, chained))
     hops = hops + STREAMED * cpu_streamed(loop, at, limits) * iterations
     entry = ENTRY + sum(across(axes, axis, at, width, core.across) for axes, axis, _ in loop.reduced if loop.axes)
-    entry = entry + sum(MOVED * is_held * slots(axes, at, width) for axes, is_held in words.held.items())
+    entry = entry + sum(MOVED * is_held * slots(axes, at, width) for axes, is_held in words.sums.items())
     return runs * (np.maximum(ports, chained) + hops + (ITERATION * iterations + entry if loop.axes else 0))
 
 

@@ -60,8 +60,12 @@ def loop_registers(loop: Loop, at: PlanBatch, limits: Limits) -> Numbers:
 
 
 def cpu_spills(loop: Loop, at: PlanBatch, limits: Limits) -> Numbers:
-    """Registers that an iteration of a loop stores and loads, since there are not enough."""
-    return np.maximum(0, loop_registers(loop, at, limits) - limits.registers)
+    """Registers that an iteration of a loop stores and loads, since there are not enough.
+
+    What straight code makes of sums that a matrix unit gives back goes to stores register by register.
+    """
+    spilled = np.maximum(0, loop_registers(loop, at, limits) - limits.registers)
+    return spilled if loop.axes else np.where(on_matrices(iter(at.loops), at, limits), 0, spilled)
 
 
 def _runs_once_beside_loops(loop: Loop, at: PlanBatch) -> bool:

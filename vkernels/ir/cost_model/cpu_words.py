@@ -38,15 +38,18 @@ class Words:
     `depths`: the elements that one element of an operation's registers holds, of 32 bits. `chains`: the links that each
     contracted element adds to the chain of a dot's sums. `operations`: of a dot for each element, or the part of an
     extension's that is left. `held`: where a matrix unit holds the tiles of these axes, which then take no vector
-    registers. `joined`: in which plans elements that are loaded become words in registers. `ahead`: the registers of
-    words of these axes that are for all lanes.
+    registers; `sums`: those of sums, which it gives back. `joined`: in which plans elements that are loaded become
+    words in registers; `by_unit`: in which a matrix unit loads them itself. `ahead`: the registers of words of these
+    axes that are for all lanes.
     """
 
     depths: dict[Operation, Numbers] = field(default_factory=dict)
     chains: dict[Operation, Numbers] = field(default_factory=dict)
     operations: dict[Operation, Numbers] = field(default_factory=dict)
     held: dict[Axes, Numbers] = field(default_factory=dict)
+    sums: dict[Axes, Numbers] = field(default_factory=dict)
     joined: dict[Operation, Numbers] = field(default_factory=dict)
+    by_unit: dict[Operation, Numbers] = field(default_factory=dict)
     ahead: dict[Axes, Numbers] = field(default_factory=dict)
 
 
@@ -92,7 +95,8 @@ def _add(
     if any(touches[load].home is not None or touches[load].run != runs[load] for load in joined):
         return
     ways = units_for(limits.dot_units, narrow.elements[number], narrow.elements[1 - number])
-    ways = [on for on in ways if on.joins or not joined]
+    rows_are_read = joined == [second] and not touches[second].guarded
+    ways = [on for on in ways if on.joins or not joined or (on.unit.is_matrix and rows_are_read)]
     if not ways:
         return
     plain: Numbers = 1.0  # elements in 32 bits
@@ -100,10 +104,12 @@ def _add(
     pairs: Numbers = 1.0  # rows, and columns, that a block unit takes at once
     for on in reversed(ways):
         suits = _suits(dot, on, second.result, at)
+        if on.unit.is_matrix and joined:
+            suits = suits & _are_whole(second.result, at)
         plain = np.where(suits, float(on.unit.depth / on.unit.side), plain)
         blocks = np.where(suits, float(MATRIX_SIDE if on.unit.is_matrix else 1), blocks)
         pairs = np.where(suits, float(on.unit.side), pairs)
-    on_matrix = blocks > 1
+    on_matrix = np.asarray(blocks > 1)
     vectors = cpu_rates(limits).vectors
     for load, side in ((first, 1.0), (second, blocks * pairs**2)):
         extension = next(iter(load.result.uses)).operation
@@ -115,8 +121,9 @@ def _add(
             found.operations[extension] = np.where(plain > 1, (plain - 1) / plain, 1.0)
     if second in joined:
         ahead = AHEAD * at.tile(axes_of(second.result)) / plain
-        found.ahead[axes_of(second.result)] = np.where(plain > 1, np.maximum(1, ahead), 1)
+        found.ahead[axes_of(second.result)] = np.where((plain > 1) & ~on_matrix, np.maximum(1, ahead), 1)
     found.joined.update(dict.fromkeys(joined, plain > 1))
+    found.by_unit.update(dict.fromkeys(joined, on_matrix))
     found.depths[dot] = plain * blocks * pairs
     found.chains[dot] = np.where(on_matrix, MATRIX_LATENCY / blocks, 1 / pairs) / plain
     on_unit = np.where(on_matrix, vectors / blocks, 1 / pairs) / plain
@@ -124,6 +131,7 @@ def _add(
     for value in (first.result, second.result, dot.result):
         held = found.held.get(axes_of(value), False)
         found.held[axes_of(value)] = np.logical_or(held, on_matrix)
+    found.sums[axes_of(dot.result)] = found.held[axes_of(dot.result)]
 
 
 def _suits(dot: DotOp, on: OnUnit, second: SSAValue, at: PlanBatch) -> Numbers:
@@ -138,6 +146,11 @@ def _suits(dot: DotOp, on: OnUnit, second: SSAValue, at: PlanBatch) -> Numbers:
     return (size == on.unit.chunk) & (registers <= MATRIX_REGISTERS)
 
 
+def _are_whole(value: SSAValue, at: PlanBatch) -> Numbers:
+    """In which plans no tile or chunk of a value has positions out of range."""
+    return reduce(np.logical_and, (np.mod(at.extents[axis], at.size(axis)) == 0 for axis in axes_of(value)))
+
+
 def depth_of(step: LoopStep, words: Words) -> Numbers:
     """Elements that one element of a step's registers holds."""
     return 1.0 if step.origin is None else words.depths.get(step.origin, 1.0)
@@ -145,7 +158,8 @@ def depth_of(step: LoopStep, words: Words) -> Numbers:
 
 def registers_of_joining(words: Words) -> Numbers:
     """Vector registers that loops take which join words: see `JOINING`."""
-    return JOINING * reduce(np.logical_or, words.joined.values(), False)
+    joined = (which & ~words.by_unit[load] for load, which in words.joined.items())
+    return JOINING * reduce(np.logical_or, joined, False)
 
 
 def part_extended(step: LoopStep, words: Words) -> Numbers:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from ...cost_model.plan_batch import Numbers, PlanBatch
 from ..space import PlanSearchSpace, StructuralChoices
@@ -15,11 +16,13 @@ GROUPS = (1, 4, 8)
 
 def _alternatives(space: PlanSearchSpace) -> list[Alternatives]:
     several = [axis for axis in space.tiles if space.extents[axis] > 1]
-    return [_groups] if space.limits.warp > 1 and len(several) > 1 else []
+    return [partial(_groups, space)] if len(several) > 1 else []
 
 
-def _groups(choices: StructuralChoices) -> Iterator[StructuralChoices]:
-    yield from (replace(choices, swizzle=group) for group in GROUPS if group != choices.swizzle)
+def _groups(space: PlanSearchSpace, choices: StructuralChoices) -> Iterator[StructuralChoices]:
+    """On CPUs, where panels are read again from a cache by all programs of a group."""
+    if space.limits.warp > 1 or choices.packs:
+        yield from (replace(choices, swizzle=group) for group in GROUPS if group != choices.swizzle)
 
 
 def _have_several_programs(space: PlanSearchSpace, at: PlanBatch) -> Numbers:
@@ -32,6 +35,6 @@ def _have_several_programs(space: PlanSearchSpace, at: PlanBatch) -> Numbers:
 
 SWIZZLE = PlanDecision(
     "swizzle", "", "programs along the second-fastest tile axis that run before the fastest axis advances",
-    _alternatives, title="programs of a group", plain=1, gpu_only=True,
+    _alternatives, title="programs of a group", plain=1,
     weight=3, with_split=False, worthwhile=_have_several_programs,
 )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from ...analysis.block_lengths import BlockLengths
 from ...dialect import DotOp, KernelOp, RangeOp, ScanOp, SizeOp, SumOp, WholeOp, element_of
@@ -20,15 +21,16 @@ def sum_bounds(kernel: KernelOp, plan: Plan, sizes: Mapping[str, int], on_gpu: b
     bound too, to distinguish them from sums whose length depends on data.
     """
     lengths, found = BlockLengths.on(on_gpu), dict[str, int]()
-    for size, block in _blocks(kernel, plan, lengths, on_gpu):
-        for bound in (block, block * lengths.blocks, ANY):
+    for size, *blocks in _blocks(kernel, plan, lengths, on_gpu):
+        for bound in (*blocks, blocks[0] * lengths.blocks, ANY):
             if sizes[size] <= bound:
                 found[size] = min(bound, found.get(size, bound))
     return found
 
 
-def _blocks(kernel: KernelOp, plan: Plan, lengths: BlockLengths, on_gpu: bool) -> Iterator[tuple[str, int]]:
-    """Sizes along which floats are summed, each with the elements of a block."""
+def _blocks(kernel: KernelOp, plan: Plan, lengths: BlockLengths, on_gpu: bool) -> Iterator[tuple[Any, ...]]:
+    """Sizes along which floats are summed, each with the elements of a block, and of the block of a matrix unit, which
+    adds the products of a chunk up before it adds them to the sum."""
     axes = {op.axis.data: op for op in kernel.body.block.ops if isinstance(op, WholeOp)}
     for op in kernel.walk():
         if isinstance(op, SumOp | DotOp | ScanOp) and op.axis.data in axes:
@@ -37,7 +39,10 @@ def _blocks(kernel: KernelOp, plan: Plan, lengths: BlockLengths, on_gpu: bool) -
             if isinstance(extent, SizeOp) and _is_summed(op, on_gpu):
                 chunk = plan.chunks.get(name, 1)
                 path = Path(products=chunk) if isinstance(op, DotOp) and name != plan.lanes else Path(adds=1)
-                yield extent.size.data, lengths.iterations(path.adds, path.products) * chunk * plan.splits.get(name, 1)
+                lengths_of = [lengths.iterations(path.adds, path.products)]
+                if isinstance(op, DotOp) and not on_gpu and is_for_matrix_units(op):
+                    lengths_of.append(lengths.iterations(adds=1, products=0))
+                yield extent.size.data, *(length * chunk * plan.splits.get(name, 1) for length in lengths_of)
         elif isinstance(op, RangeOp) and isinstance(op.stop.owner, SizeOp) and _carries_floats(op):
             yield op.stop.owner.size.data, lengths.adds
 
