@@ -23,7 +23,8 @@ class WorkShares:
     """Seconds of each part of the modelled time (`ModeledTimes.parts`), by phase and by line.
 
     The share of some work is the mean of two modelled times: what it takes alone, and what the kernel saves without it.
-    These are the same unless work shares something, such as rows that two lines read and one cache miss pays for.
+    These are the same unless work shares something, such as rows that two lines read and one cache miss pays for. None
+    is more than the whole: alone, work may find less in caches.
     """
 
     phases: Mapping[str, Mapping[str, float]]
@@ -57,7 +58,8 @@ def _shares(
         alone = parts(lambda loop, step, one=one: group(loop, step) == one)  # type: ignore[misc]
         without = parts(lambda loop, step, one=one: group(loop, step) != one)  # type: ignore[misc]
         found[one] = {
-            name: max(0.0, ((alone[name] - nothing[name]) + (whole[name] - without[name])) / 2) for name in whole
+            name: min(max(0.0, ((alone[name] - nothing[name]) + (whole[name] - without[name])) / 2), whole[name])
+            for name in whole
         }
     return found
 
