@@ -1,21 +1,30 @@
-"""Order of jobs and number of nodes, replayed on recorded traces.
+"""A farm: order of jobs and number of nodes, replayed on recorded traces, and for real on this machine.
 
     python benchmarks/farm.py jobs TRACE
     python benchmarks/farm.py nodes TRACE
+    python benchmarks/farm.py real fifo.json --policy fifo
+    python benchmarks/farm.py real ours.json
+    python benchmarks/farm.py compare fifo.json ours.json
+    python benchmarks/farm.py kills
 
 `jobs`: mean and p99 completion of each policy on one server, and of ours at several bounds. `nodes`: utilisation, short
-slots and wake-ups of rules that release and wake nodes, over five fortnights of Philly. Simulated, so the same on all
-machines; seconds to a minute.
+slots and wake-ups of rules that release and wake nodes, over five fortnights of Philly. Both are simulated: the same
+on all machines; seconds to a minute. `real`: forty submissions of three users to a farm with a Ray node on each core,
+up to five minutes; `compare`: the time until each job has a plan of 0.97 of the best known speed. `kills`: machines are
+killed while jobs run; three minutes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import typer
+from farm_real import run_kills, run_real, times_to_near
 
 from vkernels.farm.nodes import SLOT_SECONDS, Ces, Demand, RecentPeak, Rule, demand_of, replay
 from vkernels.farm.order import Bounded, Fifo, Qssf, Sjf, Srtf
@@ -62,6 +71,48 @@ def nodes(trace: Path) -> None:
             figures = np.array([(100 * each.utilisation, each.short, each.wakes / 14) for each in found])
             cells = ["{:.1f} %, {:.1f} short, {:.2f} a day".format(*each) for each in (figures.mean(0), figures[-1])]
             typer.echo(f"| {name} | {buffer} | {' | '.join(cells)} |")
+
+
+@app.command()
+def real(
+    file: Path, policy: str = "bounded", submissions: int = 40, seed: int = 1, turn: float = 3.0, seconds: float = 265.0
+) -> None:
+    """Run submissions under an order of jobs, and write what was known when."""
+    with tempfile.TemporaryDirectory(prefix="vkernels-farm-") as folder:
+        found = run_real(Path(folder), policy, submissions, seed, turn, seconds)
+    file.write_text(json.dumps(found))
+    states = ", ".join(f"{found['states'].count(state)} {state}" for state in sorted(set(found["states"])))
+    typer.echo(f"{policy}, seed {seed}: {states}, {found['seconds']:.0f} s, {found['served']:.0f} s of turns, "
+               f"{len(found['plans'])} plans timed")  # fmt: skip
+    for reason in found["reasons"]:
+        typer.echo(reason)
+
+
+@app.command()
+def compare(files: list[Path]) -> None:
+    """Print the mean, median and p99 of the times to 0.97 of the best known speed; the first file's are 1."""
+    runs = [json.loads(file.read_text()) for file in files]
+    times = times_to_near(runs)
+    typer.echo(
+        "| order | mean s | of the first | median s | p99 s | of the first | jobs |\n|---|---|---|---|---|---|---|"
+    )
+    for run, each in zip(runs, times, strict=True):
+        mean, tail = (float(figure(each)) / float(figure(times[0])) for figure in (np.mean, _p99))
+        typer.echo(f"| {run['policy']} | {np.mean(each):.1f} | {mean:.2f} | {np.median(each):.1f} | {_p99(each):.1f} "
+                   f"| {tail:.2f} | {len(each)} |")  # fmt: skip
+
+
+@app.command()
+def kills(count: int = 10, every: float = 12.0, seed: int = 1) -> None:
+    """Kill machines while jobs run, and print what the database says."""
+    with tempfile.TemporaryDirectory(prefix="vkernels-farm-") as folder:
+        found = run_kills(Path(folder), count, every, seed)
+    for name, value in found.items():
+        typer.echo(f"{name}: {value}")
+
+
+def _p99(values: Sequence[float]) -> float:
+    return float(np.quantile(values, 0.99))
 
 
 def _index(demand: Demand, day: str) -> int:

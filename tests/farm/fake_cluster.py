@@ -13,7 +13,7 @@ ONE, ALL = "cpu:cores=1", "cpu"
 
 
 def offer(slice: str = ONE, width: int = 1, cores: Sequence[int] = (0, 1), device: str = "A CPU") -> Offer:
-    return Offer(slice, device, f"{width:064x}", width, list(cores))
+    return Offer(slice, device, f"{width:064x}", width, "a machine", list(cores))
 
 
 def slots(count: int = 1, *offers: Offer) -> list[Slot]:
@@ -53,6 +53,9 @@ class FakeCluster:
 
     def close(self, leave: bool) -> None:
         self.left = leave
+
+    def release(self, node: str) -> None:
+        self.there = [slot for slot in self.there if slot.node != node]
 
     def answer(self, answer: Answer | Lost, turn: int = -1) -> None:
         """The head gets this answer at its next step."""

@@ -32,6 +32,9 @@ class Cluster(Protocol):
     def cancel(self, turn: str) -> None:
         """End a turn early; it still gets an answer, or is lost."""
 
+    def release(self, node: str) -> None:
+        """Let a machine leave; its slots are gone at once."""
+
     def close(self, leave: bool) -> None:
         """End all turns. `leave`: also tell the machines that the farm stops for good."""
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from vkernels.ir.errors import Error, OptionError
 
+from .broker import BROKER
 from .head import Head
 from .page import status_page
 from .records import Submission, decoded
@@ -124,6 +125,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _user(self, user: User) -> Any:
         _must_be_admin(user)
         name = str(json.loads(self.body)["name"])
+        if name == BROKER:
+            raise OptionError(f"{BROKER} is the farm itself: choose another name")
         return {"name": name, "token": self.server.head.store.add_user(name)}
 
 

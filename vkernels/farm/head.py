@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,30 +13,38 @@ from vkernels.autotune.database.entry_json import entry_from_text
 from vkernels.inspect.task import task_from_json
 from vkernels.ir.errors import FileError, OptionError, SetupError
 
+from .broker import BROKER, WEIGHT, asked_for
 from .cluster import Cluster, Lost
-from .queue import Queue
+from .power import Power
+from .queue import Queue, Slot
 from .records import FarmJob, Part, Submission
 from .store import Store, User
 
 _log = logging.getLogger(__name__)
 
 TICK_SECONDS = 0.1
+BROKER_SECONDS, MAX_BROKERED = 60.0, 50
+"""Seconds between two looks for plans that nobody has measured, and jobs that one look makes."""
 RETRY_SECONDS = 5.0
 """Seconds between attempts to write entries that the database could not take."""
 
 
 @dataclass
 class Head:
-    """The head. `run` is for one thread; all other methods are for any."""
+    """The head. `run` is for one thread; all other methods are for any. `power`: releases and wakes machines;
+    `has_broker`: whether idle machines measure what was only modelled."""
 
     store: Store
     queue: Queue
     cluster: Cluster
     clock: Callable[[], float] = time.monotonic
+    power: Power | None = None
+    has_broker: bool = False
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _stopped: threading.Event = field(default_factory=threading.Event)
     _retry_at: float = 0.0
     _has_unwritten: bool = True
+    _broker_at: float = float("-inf")
 
     def __post_init__(self) -> None:
         self.queue.say = self.store.say
@@ -73,6 +81,36 @@ class Head:
                 return  # what is not in the database would be measured again
             for begun in self.queue.next_turns(slots):
                 self.cluster.begin(begun)
+            if self.has_broker and slots and not self.queue.waiting:
+                self._broker(slots)
+            if self.power is not None:
+                self._power(self.power, slots)
+
+    def _broker(self, slots: Sequence[Slot]) -> None:
+        """Make jobs of what was modelled for devices that are here."""
+        if self.clock() < self._broker_at:
+            return
+        from vkernels.autotune.database.database import Database
+
+        self._broker_at = self.clock() + BROKER_SECONDS
+        known = [job.submission for job in self.queue.jobs.values() if job.user == BROKER]
+        try:
+            with Database.open(self.queue.database, seconds=1.0) as database:
+                modelled = database.unmeasured()
+        except (SetupError, FileError) as error:
+            _log.warning("the database was not asked for modelled plans: %s", error)
+            return
+        for submission in asked_for(modelled, slots, known)[:MAX_BROKERED]:
+            self.store.save(self.queue.submit(BROKER, submission, WEIGHT))
+
+    def _power(self, power: Power, slots: Sequence[Slot]) -> None:
+        """Wake machines, and release those on which nothing runs."""
+        busy = {turn.slot.node for turn in self.queue.running.values()}
+        idle = {slot.node: slot.offer.host for slot in slots if slot.node not in busy}
+        each = max(1, len(slots) // max(1, len(busy) + len(idle)))
+        for node in power.decide(idle, len(busy), -(-self.queue.waiting // each)):
+            self.cluster.release(node)
+            power.released(idle[node])
 
     def _write(self) -> bool:
         """Give the database what it could not take before; returns whether it has everything."""

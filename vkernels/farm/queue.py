@@ -86,15 +86,15 @@ class Queue:
                 if part.state == DONE:
                     self.history.add(_past(job, part))
 
-    def submit(self, user: str, submission: Submission) -> FarmJob:
-        """Add a job. Raises `OptionError` without a budget."""
+    def submit(self, user: str, submission: Submission, weight: float = 1.0) -> FarmJob:
+        """Add a job, which counts as much as `weight` beside others. Raises `OptionError` without a budget."""
         if submission.seconds is None and submission.plans is None:
             raise OptionError("budget: expected seconds, a number of plans, or both")
         known = sum(each.seconds for each in submission.tasks)
-        weights = [each.seconds / known if known else 1 / len(submission.tasks) for each in submission.tasks]
+        shares = [each.seconds / known if known else 1 / len(submission.tasks) for each in submission.tasks]
         parts = [
-            Part(wanted.task, slice, weight / len(submission.slices), _kind(wanted.task, slice))
-            for wanted, weight in zip(submission.tasks, weights, strict=True)
+            Part(wanted.task, slice, weight * share / len(submission.slices), _kind(wanted.task, slice))
+            for wanted, share in zip(submission.tasks, shares, strict=True)
             for slice in submission.slices
         ]
         job = FarmJob(max(self.jobs, default=0) + 1, user, submission, parts, time.time())
@@ -213,6 +213,12 @@ class Queue:
         return turn
 
     # What waits
+
+    @property
+    def waiting(self) -> int:
+        """Parts that wait for a turn, whether a machine for them is there or not."""
+        open_jobs = [job for job in self.jobs.values() if not job.is_cancelled]
+        return sum(part.state == WAITING for job in open_jobs for part in job.parts)
 
     def _waiting(self, slots: Sequence[Slot]) -> Iterator[tuple[FarmJob, int]]:
         now = self.clock()

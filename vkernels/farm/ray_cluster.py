@@ -69,6 +69,13 @@ class RayCluster:
             if running.id == turn and (actor := self._actors.get(running.slot.id)) is not None:
                 actor.cancel.remote()
 
+    def release(self, node: str) -> None:
+        """Let a machine leave."""
+        if (machine := self._machines.get(node)) is not None:
+            machine.leave.remote()
+        self._offers.pop(node, None)
+        self._refresh()
+
     def close(self, leave: bool) -> None:
         """End all actors; with `leave` the machines leave too."""
         if leave:

@@ -8,6 +8,7 @@ import json
 import os
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -140,7 +141,8 @@ def _offer(name: str) -> Offer:
 
     place = place_of(name)
     width, cores = (len(place.cores), usable()) if place.device == "cpu" else (1, usable()[-1:])
-    return Offer(name, slice_target(name).name, limits_hash(slice_limits(name)), width, list(cores))
+    host = socket.gethostname()[:255]
+    return Offer(name, slice_target(name).name, limits_hash(slice_limits(name)), width, host, list(cores))
 
 
 def join(

@@ -53,12 +53,14 @@ class Submission(Struct, forbid_unknown_fields=True):
 
 class Offer(Struct, frozen=True, forbid_unknown_fields=True):
     """A slice of a machine, `count` times. `limits`: hash of its counted limits; `cores`: of the CPU, by number, of
-    all these together; `device`: the name of the device."""
+    all these together; `width`: how many of them one slice has; `device`, `host`: names of the device and the machine.
+    """
 
     slice: Name
     device: Name
     limits: Annotated[str, Meta(pattern="^[0-9a-f]{64}$", max_length=64)]
     width: Count
+    host: Annotated[str, Meta(max_length=255)]
     cores: Annotated[list[int], Meta(min_length=1, max_length=4096)]
 
     @property

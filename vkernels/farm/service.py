@@ -29,6 +29,7 @@ from vkernels.ir.write_file import write_file
 from .client import LOGIN as LOGIN
 from .client import Farm
 from .order import Bounded, Fifo, Policy
+from .power import Power, PowerSettings
 from .queue import BOUND_SECONDS, TURN_SECONDS, Queue
 from .ray_processes import LOOPBACK, check_ray, environment, make_token, ray_host, start_head
 from .store import Store
@@ -42,7 +43,9 @@ POLICIES = ("bounded", "fifo")
 @dataclass(frozen=True)
 class Settings:
     """How a farm runs. `port`: of the gateway; `ray_port`: of Ray's head; both 0 for any free one. `database`: of the
-    results. `turn`, `bound`: seconds of a turn, and from a job's arrival to its end as the order keeps it."""
+    results. `turn`, `bound`: seconds of a turn, and from a job's arrival to its end as the order keeps it. `wake`,
+    `release`, `buffer`, `most`: see `PowerSettings`. `broker`: idle machines measure what was only modelled.
+    """
 
     database: str
     host: str = "127.0.0.1"
@@ -52,6 +55,11 @@ class Settings:
     turn: float = TURN_SECONDS
     bound: float = BOUND_SECONDS
     fairness: float = 1.0
+    wake: str = ""
+    release: str = ""
+    buffer: int = 1
+    most: int = 1000
+    broker: bool = False
 
     def order(self) -> Policy:
         """The policy."""
@@ -149,7 +157,11 @@ def _serve(folder: Path, settings: Settings, store: Store) -> None:
     from .head import Head
     from .ray_cluster import RayCluster
 
-    head = Head(store, Queue(settings.database, settings.order()), RayCluster())
+    power = None
+    if settings.wake or settings.release:
+        power = Power(PowerSettings(settings.wake, settings.release, settings.buffer, settings.most))
+    queue = Queue(settings.database, settings.order())
+    head = Head(store, queue, RayCluster(), power=power, has_broker=settings.broker)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: head.stop())
     try:

@@ -40,6 +40,7 @@ BUSY_SECONDS = 30.0
 RETRY_SECONDS = 60.0
 """Pause before writing again to a database that could not be written."""
 MAX_DELETED_AT_ONCE = 500
+MAX_ASKED = 10_000
 
 
 @dataclass(frozen=True)
@@ -206,6 +207,25 @@ class Database:
     def profiles(self, key: CallKey) -> list[CallProfile]:
         """The profiles of calls with a key. Unreadable ones are left out."""
         return self._store.read(lambda connection: profiles_with(connection, key))
+
+    def unmeasured(self) -> tuple[Entry, ...]:
+        """The best modelled entry of each key and shape that has no measured one; at most `MAX_ASKED`."""
+        columns, others = entries.c, entries.alias()
+        is_measured = (
+            select(others.c.id)
+            .where(others.c.question == columns.question, others.c.shape == columns.shape)
+            .where(others.c.standing.in_((2, 3)))
+        )
+        statement = (
+            select(columns.document)
+            .where(columns.standing == 1, ~is_measured.exists())
+            .order_by(columns.rank, columns.id)
+            .limit(MAX_ASKED)
+        )
+        found: dict[tuple[str, str], Entry] = {}
+        for entry in contents_of(self._store.read(lambda each: each.execute(statement).scalars().all())).entries:
+            found.setdefault((entry.key.digest, shape_text(entry.shape)), entry)
+        return tuple(found.values())
 
     def best(self, key: Key, shape: Mapping[str, int] | None = None, limits: Limits | None = None) -> Entry | None:
         """The first of `candidates`."""

@@ -35,6 +35,16 @@ Bound = Annotated[float, typer.Option(min=1.0, help="Seconds from arrival to end
 Fairness = Annotated[float, typer.Option(min=0.0, help="How strongly users are held to equal shares.")]
 Order = Annotated[str, typer.Option("--policy", metavar="NAME", help="Order of jobs: bounded or fifo.")]
 
+Wake = Annotated[
+    str, typer.Option(metavar="COMMAND", help="Run this if machines are short; VKERNELS_FARM_COUNT says how many.")
+]
+Release = Annotated[
+    str, typer.Option(metavar="COMMAND", help="Run this after a machine has left; VKERNELS_FARM_HOST is its name.")
+]
+Buffer = Annotated[int, typer.Option(min=0, help="Machines to keep on beyond those at work.")]
+Most = Annotated[int, typer.Option(min=1, help="Machines to have on at most.")]
+Broker = Annotated[bool, typer.Option("--broker", help="Let idle machines measure what was only modelled so far.")]
+
 Address = Annotated[str | None, typer.Argument(metavar="[ADDRESS]", help="HOST:PORT that `vk farm start` printed.")]
 TokenFile = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Copy of the head's file that lets machines join.")
@@ -58,6 +68,11 @@ def start(
     turn: Turn = 10.0,
     bound: Bound = 14400.0,
     fairness: Fairness = 1.0,
+    wake: Wake = "",
+    release: Release = "",
+    buffer: Buffer = 1,
+    most: Most = 1000,
+    broker: Broker = False,
     json: Json = None,
 ) -> None:
     """Start the head of a tuning farm in the background, or go on with one that was stopped.
@@ -72,7 +87,10 @@ def start(
     from vkernels.farm.client import default_folder
 
     here = folder or default_folder()
-    settings = service.Settings(db or str(default_file()), host, port, ray_port, policy, turn, bound, fairness)
+    settings = service.Settings(
+        db or str(default_file()), host, port, ray_port, policy, turn, bound, fairness, wake, release, buffer, most,
+        broker,
+    )  # fmt: skip
     farm = service.start(here, settings)
     address, token = service.ray_address(here), here / service.TOKEN
     console = console_for(json, is_wide=True)
