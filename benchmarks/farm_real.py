@@ -34,6 +34,7 @@ NEAR = 0.97
 """Part of the best known speed at which a job counts as served."""
 BUDGETS = (3.0, 5.0, 8.0, 12.0)
 """Seconds of a task."""
+KILLS_BUDGET = 15.0
 GAP = 2.0
 """Mean seconds between two submissions."""
 KERNELS: dict[str, dict[str, int]] = {
@@ -201,8 +202,8 @@ def run_kills(folder: Path, kills: int, every: float, seed: int) -> dict[str, An
         machines = [machine(folder, core) for core in cores]
         try:
             wait(lambda: len(farm.status()["slots"]) == len(cores), 90)
-            for name, shape in list(KERNELS.items())[: len(cores) * 3]:
-                farm.submit([_wanted(name, shape, 1)], [SLICE], seconds=kills * every / 4)
+            for name, shape in list(KERNELS.items())[:8]:
+                farm.submit([_wanted(name, shape, 1)], [SLICE], seconds=KILLS_BUDGET)
             for _ in range(kills):
                 time.sleep(every * random.uniform(0.7, 1.3))
                 number = int(random.integers(len(cores)))

@@ -63,4 +63,6 @@ class FakeCluster:
 
 
 def good(seconds: float = 10.0, best: float = 1.0, **more) -> Answer:
-    return Answer(**{"seconds": seconds, "tried": 5, "measured": 5, "best": best, "default": 2.0, **more})
+    return Answer(
+        **{"seconds": seconds, "tried": 5, "measured": 5, "best": best, "default": 2.0, "used": seconds, **more}
+    )

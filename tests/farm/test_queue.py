@@ -166,7 +166,7 @@ def test_nothing_begins_for_a_cancelled_job(queue):
 
 def test_a_search_without_any_time_ends(queue, clock):
     job = queue.submit("ann", submission(seconds=None, plans=100))
-    run(queue, slots(), clock, lambda: Answer(10.0, 0, 0, stopped="seconds"))
+    run(queue, slots(), clock, lambda: Answer(10.0, 0, 0, stopped="seconds", used=10.0))
     assert job.state == "failed"
 
 

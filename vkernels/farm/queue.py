@@ -180,7 +180,7 @@ class Queue:
         part, given = job.parts[number], job.submission
         before = part.best or answer.default
         part.saved = max(0.0, 1 - answer.best / before) if answer.best and before else 0.0
-        part.turns, part.served, part.tried = part.turns + 1, part.served + answer.seconds, answer.tried
+        part.turns, part.served, part.tried = part.turns + 1, part.served + answer.used, answer.tried
         if answer.best is not None:
             part.best, part.default = answer.best, answer.default or part.default
         empty = self._empty[job.number, number] = 0 if answer.measured else self._empty.get((job.number, number), 0) + 1

@@ -95,10 +95,11 @@ class TurnRequest(Struct, forbid_unknown_fields=True):
 class Answer(Struct, forbid_unknown_fields=True):
     """What a turn found.
 
-    `seconds`: how long it took. `tried`: plans with a known outcome by now; `measured`: those that this turn measured.
-    `best`, `default`: seconds of a call. `stopped`: the limit that ended it. `unwritten`: entries that the database
-    could not take, as text. `error`: why it failed; `kind`: `user` for a mistake in the task, `claimed` if another farm
-    measures this task, `database` if it is away, `ended` if the process that measured is gone.
+    `seconds`: how long it took; `used`: how much of that counts for the budget, which is all but starting. `tried`:
+    plans with a known outcome by now; `measured`: those that this turn measured. `best`, `default`: seconds of a call.
+    `stopped`: the limit that ended it. `unwritten`: entries that the database could not take, as text. `error`: why it
+    failed; `kind`: `user` for a mistake in the task, `claimed` if another farm measures this task, `database` if it is
+    away, `ended` if the process that measured is gone.
     """
 
     seconds: float = 0.0
@@ -107,6 +108,7 @@ class Answer(Struct, forbid_unknown_fields=True):
     best: float | None = None
     default: float | None = None
     stopped: str = ""
+    used: float = 0.0
     unwritten: list[str] = []
     error: str = ""
     kind: str = ""
@@ -115,9 +117,9 @@ class Answer(Struct, forbid_unknown_fields=True):
 class Part(Struct):
     """A task on a slice: a search that gets one turn after another.
 
-    `weight`: its share of its job's time. `served`: seconds of its turns. `saved`: the relative gain of its last turn.
-    `ended`: turns whose process was gone; `lost`: turns whose machine was. `device`, `limits`: where its turns run
-    since the first one. `expected`: predicted seconds of all its turns.
+    `weight`: its share of its job's time. `served`: seconds of its turns that count for its budget. `saved`: the
+    relative gain of its last turn. `ended`: turns whose process was gone; `lost`: turns whose machine was. `device`,
+    `limits`: where its turns run since the first one. `expected`: predicted seconds of all its turns.
     """
 
     task: dict[str, Any]

@@ -133,7 +133,7 @@ def answer_of(found: TuningResult, seconds: float) -> Answer:
     return Answer(
         seconds, tried, measured, None if best is None else best.seconds,
         None if default is None else default.seconds,
-        found.stopped,
+        found.stopped, found.seconds,
     )  # fmt: skip
 
 
