@@ -11,7 +11,9 @@ loop, in a thread of its own (`--apart`: in a process of its own). In turns: the
 the system shares (`default`); with the low task's thread under `SCHED_IDLE` (`idle class`); and with
 `vk.priority("high")` and `vk.priority("low")` (`ours`; `--below normal`: and `vk.priority("normal")`). Of the high
 task's calls p50 and p99 over those of the same turn alone; p99 of its answers, which count from the end of the sleep
-that was asked for; the low task's calls a second over those by default. Medians of the rounds, with their quartiles.
+that was asked for; the low task's calls a second over those by default, and over what it gets by itself, times the
+part of the time in which the high task sleeps. Medians of the rounds, with their quartiles. At the end, calls with high
+priority over those without, both alone.
 
 `--contracts`: which calls `vk.admit` says will end in time, and which do. `--throughput`: two tasks at once on two
 cores, as the system shares, one on each core, and within `vk.cohost`, over both in turns on both cores.
@@ -43,25 +45,28 @@ import vkernels as vk
 
 console = Console(highlight=False)
 SETTINGS = ("alone", "default", "idle class", "ours")
+OVERHEAD = "ours, alone"
 
 
 @dataclass(frozen=True)
 class Turn:
-    """Seconds of the high task's calls and answers, and calls a second of the low one."""
+    """Seconds of the high task's calls and answers, and calls a second of the low one. `sleeps`: part of the time."""
 
     p50: float
     p99: float
     answer: float
     rate: float
+    sleeps: float
 
 
 def turn(high: Callable[[], object], low: Beside | Apart, setting: str, seconds: float, gap: float, below: str) -> Turn:
-    if setting != "alone":
+    is_alone = setting in ("alone", OVERHEAD)
+    if not is_alone:
         low.start(below if setting == "ours" else setting)
         time.sleep(0.02)
     begin, before, took, answers = time.perf_counter(), low.done.value, list[float](), list[float]()
     due = begin
-    with vk.priority("high") if setting == "ours" else nullcontext():
+    with vk.priority("high") if setting in ("ours", OVERHEAD) else nullcontext():
         while time.perf_counter() - begin < seconds:
             start = time.perf_counter()
             high()
@@ -70,16 +75,29 @@ def turn(high: Callable[[], object], low: Beside | Apart, setting: str, seconds:
             answers.append(end - due)
             due = time.perf_counter() + gap
             time.sleep(gap)
-    rate = (low.done.value - before) / (time.perf_counter() - begin)
-    if setting != "alone":
+    elapsed = time.perf_counter() - begin
+    rate = (low.done.value - before) / elapsed
+    if not is_alone:
         low.stop()
     p50, p99 = np.quantile(took, [0.5, 0.99])
-    return Turn(float(p50), float(p99), float(np.quantile(answers, 0.99)), rate)
+    return Turn(float(p50), float(p99), float(np.quantile(answers, 0.99)), rate, max(0.0, 1 - sum(took) / elapsed))
+
+
+def low_alone(low: Beside | Apart, seconds: float) -> float:
+    """Calls a second of the low task by itself."""
+    low.start("default")
+    time.sleep(0.02)
+    begin, before = time.perf_counter(), low.done.value
+    time.sleep(seconds)
+    rate = (low.done.value - before) / (time.perf_counter() - begin)
+    low.stop()
+    return rate
 
 
 @dataclass(frozen=True)
 class Row:
-    """Of one pair and setting: p50, p99 and answers' p99 over alone, the low task's rate over that by default."""
+    """Of one pair and setting: p50, p99 and answers' p99 over alone, the low task's rate over that by default, and over
+    what it would get of the time in which the high task sleeps."""
 
     high: str
     low: str
@@ -88,6 +106,11 @@ class Row:
     p99: Quartiles
     answer: Quartiles
     rate: Quartiles
+    left: Quartiles
+
+
+high_alone: dict[str, Quartiles] = {}
+"""Of each high task: p50 of its calls with high priority over that without, both alone."""
 
 
 def measured(cores: int, seconds: float, rounds: int, gap: float, only: str, apart: bool, below: str) -> Iterator[Row]:
@@ -99,7 +122,12 @@ def measured(cores: int, seconds: float, rounds: int, gap: float, only: str, apa
             low = Apart(low_name, cores) if apart else Beside(low_name, ctypes.c_int64())
             for _ in range(30):
                 high()
-            turns = [{s: turn(high, low, s, seconds, gap, below) for s in SETTINGS} for _ in range(rounds)]
+            turns, by_itself, overheads = list[dict[str, Turn]](), list[float](), list[float]()
+            for _ in range(rounds):
+                turns.append({s: turn(high, low, s, seconds, gap, below) for s in SETTINGS})
+                by_itself.append(low_alone(low, seconds))
+                again = turn(high, low, OVERHEAD, seconds, gap, below)
+                overheads.append(again.p50 / turn(high, low, "alone", seconds, gap, below).p50)
             if isinstance(low, Apart):
                 low.end()
             for setting in SETTINGS[1:]:
@@ -109,7 +137,12 @@ def measured(cores: int, seconds: float, rounds: int, gap: float, only: str, apa
                     Quartiles.of([each[setting].p99 / each["alone"].p99 for each in turns]),
                     Quartiles.of([each[setting].answer / each["alone"].answer for each in turns]),
                     Quartiles.of([each[setting].rate / each["default"].rate for each in turns]),
+                    Quartiles.of([
+                        each[setting].rate / max(1e-9, alone * each[setting].sleeps)
+                        for each, alone in zip(turns, by_itself, strict=True)
+                    ]),
                 )  # fmt: skip
+            high_alone[high_name] = Quartiles.of([*overheads])
 
 
 def shown(value: Quartiles) -> str:
@@ -143,22 +176,24 @@ def main(
             console.print(line, soft_wrap=True)
         return
     lines = [
-        "| high | low | setting | high p50 / alone | high p99 / alone | answers' p99 / alone | low / default |",
-        "|---|---|---|---|---|---|---|",
+        "| high | low | setting | p50 / alone | p99 / alone | answers' p99 / alone | low / default | low / left |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     console.print(*lines, sep="\n")
     rows = []
     for row in measured(cores, seconds, rounds, gap, only, apart, below):
         rows.append(row)
-        figures = " | ".join(map(shown, (row.p50, row.p99, row.answer, row.rate)))
+        figures = " | ".join(map(shown, (row.p50, row.p99, row.answer, row.rate, row.left)))
         line = f"| {row.high} | {row.low} | {row.setting} | {figures} |"
         lines.append(line)
-        console.print(line)
+        console.print(line, soft_wrap=True)
+    ends = [f"{name} alone, with high priority over without: {shown(ratio)}" for name, ratio in high_alone.items()]
+    console.print("", *ends, sep="\n")
     if json_file is not None:
         machine = asdict(Machine.here(cores))
         json_file.write_text(json.dumps({"machine": machine, "cores": cores, "rows": [asdict(row) for row in rows]}))
     if markdown is not None:
-        markdown.write_text("\n".join(lines) + "\n")
+        markdown.write_text("\n".join([*lines, "", *ends]) + "\n")
 
 
 if __name__ == "__main__":
