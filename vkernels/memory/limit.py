@@ -13,6 +13,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from vkernels.ir.errors import ArgumentError, TraceError
 
+from .account import MemoryAccount, Share, Tenant
 from .following import StepTimes, simulated, simulated_times
 from .links import ANY_SIZE, MemoryMachine
 
@@ -29,6 +30,8 @@ LINKS = MemoryMachine(
 last two are of `CpuDevice`."""
 CHANGES = 2
 """Consecutive calls that deviate from the recording, after which the step is recorded again."""
+GROWTH, LINK_CHANGE = 1.05, 0.25
+"""A step is planned again where it may have so many times its bytes, or so much more or less of the link's time."""
 TIMED = 64
 """Number of recent calls whose times are kept."""
 
@@ -74,6 +77,7 @@ def limit(
     flash: Path | str | None = None,
     links: MemoryMachine = LINKS,
     warm_up: int = 1,
+    account: MemoryAccount | None = None,
 ) -> Limited[P, R]:
     """Return `step` with its tensors in an arena of `bytes`: call it in place of `step`.
 
@@ -81,6 +85,9 @@ def limit(
     the folder `flash`, of up to `flash_bytes`. `links`: speeds to plan with. Results have the same bits. The first
     calls run unlimited: `warm_up`, and two that are recorded. Later calls follow the plan; one that deviates continues
     without it.
+
+    `account`: of the device, where it has other tasks. The step has its part of the bytes and of the link's time, and
+    is recorded and planned again when that changes, as other tasks come or go.
 
     Raises `ArgumentError` for invalid sizes. Calls raise, before they run anything: `MemoryPlanError` if the limit is
     too low, with the minimum; `FileError` if flash cannot be written or the disk is full; `OutOfMemoryError` if the
@@ -99,7 +106,7 @@ def limit(
         links, device_bytes=bytes, host_bytes=links.host_bytes if host_bytes is None else host_bytes,
         flash_bytes=(inf if flash_bytes is None else flash_bytes) if there else 0,
     )  # fmt: skip
-    return Limited(step, machine, folder, warm_up)
+    return Limited(step, machine, folder, warm_up, account)
 
 
 class Limited(Generic[P, R]):
@@ -109,7 +116,14 @@ class Limited(Generic[P, R]):
     None before there is one.
     """
 
-    def __init__(self, step: Callable[P, R], machine: MemoryMachine, folder: Path, warm_up: int):
+    def __init__(
+        self, step: Callable[P, R], machine: MemoryMachine, folder: Path, warm_up: int,
+        account: MemoryAccount | None = None,
+    ):  # fmt: skip
+        self._account = account
+        self._tenant: Tenant | None = None
+        self._version, self._planned_share = -1, Share(0.0)
+        """Of the account, and what the plan counts on."""
         self._report = Report()
         self._step, self._machine, self._folder, self._warm_up = step, machine, folder, warm_up
         self._tracer: Any = None
@@ -134,6 +148,7 @@ class Limited(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run one iteration. Raises as `limit` says; exceptions of the step pass through."""
+        self._share_memory()
         if self._follow is None and self._tracer is not None and len(self._tracer.watched.iterations) == 2:
             self._plan()
         self._report = replace(self._report, calls=self._report.calls + 1)
@@ -148,6 +163,40 @@ class Limited(Generic[P, R]):
         self._tracer, follow, self._follow = None, self._follow, None
         if follow is not None:
             follow.there.close()
+        if self._tenant is not None:
+            self._tenant.leave()
+            self._tenant = None
+
+    def _share_memory(self) -> None:
+        """Enter the account; where the step may have other parts than it was planned with, end the plan."""
+        if self._account is None:
+            return
+        if self._tenant is None:
+            name = getattr(self._step, "__name__", "step")
+            self._tenant = self._account.enter(name, self._machine.device_bytes)
+        tenant, version = self._tenant, self._account.version
+        if self._follow is None or version == self._version:
+            return
+        self._version, share, planned = version, tenant.share, self._planned_share
+        layout = self._follow.schedule.layout
+        grows = layout.device_bytes < layout.trace.peak and min(share.bytes, tenant.free) >= GROWTH * planned.bytes
+        if share.bytes < layout.device_bytes or grows or abs(share.link - planned.link) >= LINK_CHANGE:
+            self._tracer, follow, self._follow = None, self._follow, None
+            follow.there.close()
+            tenant.hold(0)
+
+    def _shared_machine(self) -> MemoryMachine:
+        """The machine to plan for: the part of it that other tasks leave."""
+        if self._tenant is None:
+            return self._machine
+        share = self._tenant.share
+        size = int(min(share.bytes, self._tenant.free, self._machine.device_bytes))
+        self._planned_share = Share(size, share.link)
+        self._tenant.hold(size)
+        return replace(
+            self._machine, device_bytes=size, to_host=share.link * self._machine.to_host,
+            from_host=share.link * self._machine.from_host,
+        )  # fmt: skip
 
     def _recorded(self, *args: P.args, **kwargs: P.kwargs) -> R:
         from .op_tracer import OpTracer
@@ -165,14 +214,21 @@ class Limited(Generic[P, R]):
 
         try:
             name = getattr(self._step, "__name__", "step")
-            self._follow = executor_for(self._tracer, name, self._machine, self._folder)
+            self._follow = executor_for(self._tracer, name, self._shared_machine(), self._folder)
         except TraceError as error:
             self._report = replace(self._report, why=str(error))
             self._tracer = None
             return
+        finally:
+            if self._tenant is not None and self._follow is None:
+                self._tenant.hold(0)
         self._tracer, layout = None, self._follow.schedule.layout
         self.layout = layout
         self.times.clear()
+        if self._tenant is not None and self._account is not None:
+            self._tenant.hold(layout.device_bytes)
+            self._tenant.want(min(self._machine.device_bytes, layout.trace.peak))
+            self._version = self._account.version
         self._report = replace(
             self._report, peak=layout.trace.peak, arena=layout.device_bytes, host=layout.host_bytes,
             flash=layout.flash_bytes, modelled_seconds=simulated(layout).seconds,
@@ -180,6 +236,7 @@ class Limited(Generic[P, R]):
 
     def _followed(self, *args: P.args, **kwargs: P.kwargs) -> R:
         follow = self._follow
+        moved = follow.there.counts.out_bytes, follow.there.counts.back_bytes
         begun = follow.clock()
         follow.begin()
         try:
@@ -187,7 +244,17 @@ class Limited(Generic[P, R]):
                 return self._step(*args, **kwargs)
         finally:
             follow.end()
-            self._count(follow.clock() - begun)
+            seconds = follow.clock() - begun
+            self._note_link(*moved, seconds)
+            self._count(seconds)
+
+    def _note_link(self, out_before: int, back_before: int, seconds: float) -> None:
+        """Tell other tasks how busy the link is, by the plan's first call."""
+        tenant, counts = self._tenant, self._follow.there.counts
+        if tenant is None or tenant.link or seconds <= 0:
+            return
+        out, back = counts.out_bytes - out_before, counts.back_bytes - back_before
+        tenant.use_link(max(out / self._machine.to_host, back / self._machine.from_host) / seconds)
 
     def _count(self, seconds: float) -> None:
         follow, old = self._follow, self._report
