@@ -29,9 +29,7 @@ from ..cost_model.read_loops import Known, read_loops
 from ..dialect import (
     AccessOp,
     DotOp,
-    GatherOp,
     KernelOp,
-    LoadOp,
     MaxOp,
     RangeOp,
     ScatterOp,
@@ -151,19 +149,6 @@ class PlanSearchSpace:
         """Bytes of a tensor whose first dimension is longer."""
         first, *rest = (self.sizes.get(n, 1) if isinstance(n, str) else n for n in (*tensor.shape, 1))
         return (first + more) * math.prod(rest) * bytes_of(tensor.element)
-
-    @cached_property
-    def streamable(self) -> tuple[str, ...]:
-        """Those that it does not read, whose rows begin at whole registers: only these may pass a CPU's caches."""
-        found: list[str] = []
-        read = {op.base for op in self.kernel.walk() if isinstance(op, GatherOp | LoadOp)}
-        for name, tensor in tensors_of(self.kernel).items():
-            if name in self.stored and self.kernel.parameter(name) not in read:
-                width = bytes_of(tensor.element)
-                steps = [stride * width for stride in self.strides[name] if stride != 1]
-                if all(step % min(MOST_ALIGNED, self.limits.register_bytes) == 0 for step in steps):
-                    found.append(name)
-        return tuple(sorted(found))
 
     @property
     def may_spill(self) -> bool:
