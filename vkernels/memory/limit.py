@@ -214,7 +214,7 @@ class Limited(Generic[P, R]):
 
         try:
             name = getattr(self._step, "__name__", "step")
-            self._follow = executor_for(self._tracer, name, self._shared_machine(), self._folder)
+            follow = self._follow = executor_for(self._tracer, name, self._shared_machine(), self._folder)
         except TraceError as error:
             self._report = replace(self._report, why=str(error))
             self._tracer = None
@@ -222,7 +222,7 @@ class Limited(Generic[P, R]):
         finally:
             if self._tenant is not None and self._follow is None:
                 self._tenant.hold(0)
-        self._tracer, layout = None, self._follow.schedule.layout
+        self._tracer, layout = None, follow.schedule.layout
         self.layout = layout
         self.times.clear()
         if self._tenant is not None and self._account is not None:

@@ -135,9 +135,11 @@ class CohostedCalls:
             start = perf_counter()
         else:
             task.in_call, task.kind = True, kind
-        runnable = self._calls if lease.way is not Way.BESIDE else self._on_share(task, lease)
-        _own.ran = self, runnable
+        runnable = self._calls
         try:
+            if lease.way is Way.BESIDE:
+                runnable = self._on_share(task, lease)
+            _own.ran = self, runnable
             runnable.run(addresses, scalars)
         except OutOfMemoryError:
             if runnable is self._calls:

@@ -200,6 +200,20 @@ def test_a_call_that_fails_leaves_no_trace():
     assert HOST._tasks == []
 
 
+def test_code_that_cannot_be_bound_keeps_nobody_waiting(side_by_side, monkeypatch):
+    def refuse(*_):
+        raise vk.SetupError("no more threads")
+
+    x = torch.randn(701, 903)
+    with vk.cohost():
+        softmax(x)
+        (task,) = HOST._tasks
+        monkeypatch.setattr(cohosted_calls.CohostedCalls, "_on_share", refuse)
+        with Neighbour(), pytest.raises(vk.SetupError, match="no more threads"):
+            until_beside(lambda: softmax(x))
+        assert not task.in_call
+
+
 def test_it_may_decorate_a_function():
     @vk.cohost()
     def work(left):
