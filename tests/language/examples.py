@@ -96,6 +96,8 @@ EXAMPLES = {
     "sum": Example("vk.sum(m[r, j], axis=j)", "r"),
     "atomic_add": Example("vk.atomic_add(out[n[i]], x[i])"),
     "atomic_max": Example("vk.atomic_max(out[n[i]], x[i])"),
+    "atomic_cas": Example("vk.atomic_cas(out[n[i]], 0, x[i])"),
+    "atomic_exchange": Example("vk.atomic_exchange(out[n[i]], x[i])"),
     "atomic_min": Example("vk.atomic_min(out[n[i]], x[i])"),
     "load": Example("vk.load(x[i], where=x[i] > 0)"),
     "scratch": Example("kept = vk.scratch((r, j), vk.float32)\nkept[r, j] = m[r, j]\nout[r, j] = kept[r, n[j]]", "rj"),

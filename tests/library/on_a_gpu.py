@@ -17,7 +17,7 @@ from xdsl.ir import Operation
 from vkernels import on_launch
 from vkernels.compiler.compile_gpu import lower_for
 from vkernels.compiler.specialise import kernel_in, specialised, written_tensors
-from vkernels.ir.dialect import GatherOp, KernelOp, LoadOp, ScatterOp, StoreOp
+from vkernels.ir.dialect import GatherOp, KernelOp, LoadOp, WriteOp
 from vkernels.ir.interpret.ttir import interpret_ttir
 from vkernels.ir.limits import Limits
 from vkernels.ir.planning.choose_plan import choose_plan
@@ -98,4 +98,4 @@ def _read_tensors(kernel: KernelOp) -> set[str]:
 
 
 def _reads(op: Operation) -> bool:
-    return isinstance(op, LoadOp | GatherOp) or (isinstance(op, StoreOp | ScatterOp) and op.atomic is not None)
+    return isinstance(op, LoadOp | GatherOp) or (isinstance(op, WriteOp) and op.atomic is not None)

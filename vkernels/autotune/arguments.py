@@ -13,7 +13,7 @@ from xdsl.ir import BlockArgument
 
 from vkernels.compiler.specialise import kernel_in, written_tensors
 from vkernels.inspect.task import Task, kernel_of, memory_order, shape_of, signature_of
-from vkernels.ir.dialect import AccessOp, KernelOp, ScatterOp, StoreOp
+from vkernels.ir.dialect import AccessOp, KernelOp, WriteOp
 from vkernels.ir.errors import ArgumentError
 from vkernels.language.annotations import Parameter
 from vkernels.runtime.memory_blocks import ALIGNMENT
@@ -123,7 +123,7 @@ def _only_written(kernel: KernelOp) -> frozenset[str]:
         if isinstance(op, AccessOp)
         and isinstance(op.base, BlockArgument)
         and op.base.block is kernel.body.block
-        and (not isinstance(op, StoreOp | ScatterOp) or op.atomic is not None)
+        and (not isinstance(op, WriteOp) or op.atomic is not None)
     }
     names = [parameter.data for parameter in kernel.parameters]
     return frozenset(written_tensors(kernel)) - {names[number] for number in read}

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from vkernels.ir.analysis.accesses import MemoryAccess
 from vkernels.ir.analysis.update_order import updates_in_any_order
-from vkernels.ir.dialect import KernelOp, TileOp
+from vkernels.ir.dialect import FetchOp, KernelOp, TileOp
 from vkernels.ir.errors import Error, PlanError, UnsupportedError
 from vkernels.ir.limits import Limits
 from vkernels.ir.locations import place_of
@@ -24,7 +25,7 @@ def refuse_any_order(kernel: KernelOp, on_gpu: bool, pin: Pin | None, plan: Plan
     found = updates_in_any_order(kernel, on_gpu, has_copies=True)
     if found is not None:
         what = f"{name} is deterministic, and `{found.base.name_hint or 'memory'}` is updated here in any order"
-        raise UnsupportedError(f"{what}: {_bits(found.atomic)}", place_of(found.op), _ways_out(on_gpu))
+        raise UnsupportedError(f"{what}: {_bits(found)}", place_of(found.op), _ways_out(on_gpu))
     copies = plan.private_copies if plan is not None else None if pin is None else pin.private_copies
     found = updates_in_any_order(kernel, on_gpu, has_copies=False) if copies == 0 else None
     if found is not None:
@@ -35,8 +36,10 @@ def refuse_any_order(kernel: KernelOp, on_gpu: bool, pin: Pin | None, plan: Plan
         )
 
 
-def _bits(atomic: str) -> str:
-    return "a sum of floats depends on it" if atomic == "add" else "the bits of NaN depend on it"
+def _bits(access: MemoryAccess) -> str:
+    if isinstance(access.op, FetchOp):
+        return "what each update finds depends on it"
+    return "a sum of floats depends on it" if access.atomic == "add" else "the bits of NaN depend on it"
 
 
 def _ways_out(on_gpu: bool) -> str:

@@ -12,7 +12,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from vkernels.ir.analysis.axes import known_value
 from vkernels.ir.analysis.half_sums import sizes_of_half_sums
-from vkernels.ir.dialect import KernelOp, ScatterOp, ScratchOp, SizeOp, StoreOp, TileOp, WholeOp
+from vkernels.ir.dialect import KernelOp, ScratchOp, SizeOp, TileOp, WholeOp, WriteOp
 from vkernels.ir.errors import PlanError
 from vkernels.ir.facts import UNKNOWN, Facts
 from vkernels.ir.plan import Plan
@@ -33,7 +33,7 @@ def kernel_in(module: ModuleOp) -> KernelOp:
 
 def written_tensors(kernel: KernelOp) -> tuple[str, ...]:
     """Names of the parameters that the kernel stores to, in their order."""
-    bases = [op.base for op in kernel.walk() if isinstance(op, StoreOp | ScatterOp)]
+    bases = [op.base for op in kernel.walk() if isinstance(op, WriteOp)]
     numbers = {base.index for base in bases if isinstance(base, BlockArgument) and base.block is kernel.body.block}
     return tuple(kernel.parameters.data[number].data for number in sorted(numbers))
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from xdsl.ir import SSAValue
 
-from vkernels.ir.dialect import GatherOp, LoadOp, ScatterOp, StoreOp, arith, tile_type
+from vkernels.ir.dialect import FetchOp, GatherOp, LoadOp, ScatterOp, StoreOp, arith, tile_type
 
 from .values import DTYPES, ELEMENTS, EPSILON, MOST_ELEMENTS, Kernel, Loaded, Value
 
@@ -177,7 +177,11 @@ def store(kernel: Kernel, value: Value) -> None:
         tile = kernel.add(arith.TruncFOp(tile, tile_type(ELEMENTS[held], value.axes)))
     kind = choose.choice(["plain", "plain", "affine", "scatter", "atomic", "over"])
     if kind == "atomic" and value.element in ("i32", "i64") and value.axes:
-        _store_atomic(kernel, value)
+        tiles = {a for a in kernel.axes if kernel.axes[a].is_tile}
+        if tiles <= set(value.axes) and kernel.extent(value.axes) > 0 and choose.random() < 0.5:
+            _fetch(kernel, value)
+        else:
+            _store_atomic(kernel, value)
         return
     if kind == "over" and _store_over(kernel, tile, value, held):
         return
@@ -226,6 +230,23 @@ def _store_atomic(kernel: Kernel, value: Value) -> None:
     if repeated and kind == "add":
         kind = "max"
     kernel.add(ScatterOp(value.ssa, tensor, [([], index.ssa)], atomic=kind, mask=_mask(kernel, value.axes)))
+
+
+def _fetch(kernel: Kernel, value: Value) -> None:
+    """Integers updated, each in a place of its own, and what was there before stored."""
+    choose, element = kernel.random, DTYPES[value.element]
+    below = kernel.extent(value.axes) + choose.randint(0, 3)
+    index = index_values(kernel, value.axes, below, unique=True)
+    held = kernel.tensor(value.element, [below], kernel.numbers.integers(-2, 3, below).astype(element), "out")
+    kernel.tolerances[list(kernel.arguments)[-1]] = 0
+    kind = choose.choice(["add", "max", "min", "maxui", "minui", "exchange", "compare"])
+    expected = kernel.broadcast(kernel.number(0, value.element), value.axes).ssa if kind == "compare" else None
+    found = kernel.add(FetchOp(value.ssa, held, [([], index.ssa)], kind, expected=expected))
+    dimensions = [kernel.axes[axis].size for axis in value.axes]
+    out = poisoned(kernel, value.element, [_extent(kernel, d) for d in dimensions])
+    tensor = kernel.tensor(value.element, dimensions, out, "out")
+    kernel.tolerances[list(kernel.arguments)[-1]] = 0
+    kernel.add(StoreOp(found, tensor, [([(axis, 1)], None) for axis in value.axes]))
 
 
 def _scatter(kernel: Kernel, tile: SSAValue, value: Value, held: str) -> None:

@@ -37,6 +37,11 @@ vk.kernel @loads_and_stores(%x: !vk.tensor<[M, N], f32>, %column: !vk.tensor<[M]
   %soon = vk.prefetch %x[%at + j, %zero] : !vk.tensor<[M, N], f32>, (tensor<?xi32, #vk.axes<i>>, i64) -> tensor<?x?xf32, #vk.axes<i, j>>
   // CHECK-NEXT:    vk.scatter %e atomic max in %x[%at, j] : !vk.tensor<[M, N], f32>, (tensor<?xi32, #vk.axes<i>>) <- tensor<?x?xf32, #vk.axes<i, j>>
   vk.scatter %e atomic max in %x[%at, j] : !vk.tensor<[M, N], f32>, (tensor<?xi32, #vk.axes<i>>) <- tensor<?x?xf32, #vk.axes<i, j>>
+  // A fetch gives what was there before; its offsets may be tiles, but need not be.
+  // CHECK-NEXT:    %before = vk.fetch %e atomic add in %x[%at, j] : !vk.tensor<[M, N], f32>, (tensor<?xi32, #vk.axes<i>>) <- tensor<?x?xf32, #vk.axes<i, j>>
+  // CHECK-NEXT:    %was = vk.fetch %a atomic compare with %e in %x[i, j] : !vk.tensor<[M, N], f32>, () <- tensor<?x?xf32, #vk.axes<i, j>>
+  %before = vk.fetch %e atomic add in %x[%at, j] : !vk.tensor<[M, N], f32>, (tensor<?xi32, #vk.axes<i>>) <- tensor<?x?xf32, #vk.axes<i, j>>
+  %was = vk.fetch %a atomic compare with %e in %x[i, j] : !vk.tensor<[M, N], f32>, () <- tensor<?x?xf32, #vk.axes<i, j>>
 }
 
 // Scratchpad and buffers are addressed like tensors; mapped, sizes are constants.

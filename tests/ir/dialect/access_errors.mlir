@@ -108,3 +108,17 @@ vk.mapped @used(%x: !vk.tensor<[M, N], f32>, %out: !vk.tensor<[N], f32>) {
   %a = vk.prefetch %x[%at, j] : !vk.tensor<[M, N], f32>, (tensor<1xi64, #vk.axes<i>>) -> tensor<1x4xf32, #vk.axes<i, j>>
   vk.store %a in %out[i + j] : !vk.tensor<[N], f32> <- tensor<1x4xf32, #vk.axes<i, j>>
 }
+
+// -----
+// CHECK: a fetch that compares, and no other, expects an element
+vk.mapped @expects(%x: !vk.tensor<[M], f32>) {
+  %a = arith.constant dense<1.0> : tensor<4xf32, #vk.axes<i>>
+  %b = vk.fetch %a atomic compare in %x[i] : !vk.tensor<[M], f32>, () <- tensor<4xf32, #vk.axes<i>>
+}
+
+// -----
+// CHECK: atomic "swap" is not one of add, max, min, maxui, minui, exchange, compare
+vk.mapped @swaps(%x: !vk.tensor<[M], f32>) {
+  %a = arith.constant dense<1.0> : tensor<4xf32, #vk.axes<i>>
+  %b = vk.fetch %a atomic swap in %x[i] : !vk.tensor<[M], f32>, () <- tensor<4xf32, #vk.axes<i>>
+}

@@ -16,18 +16,17 @@ from ..dialect import (
     KernelOp,
     PrintOp,
     RangeOp,
-    ScatterOp,
-    StoreOp,
     TensorArgumentType,
     TileOp,
     WholeOp,
+    WriteOp,
     arith,
     axes_of,
 )
 
 LOOPS = (RangeOp, scf.WhileOp, scf.ForOp)
 CONTROL = (*LOOPS, scf.IfOp)
-EFFECTS = (StoreOp, ScatterOp, PrintOp, AssertOp)
+EFFECTS = (WriteOp, PrintOp, AssertOp)
 """Operations that have an effect besides their results."""
 
 
@@ -80,8 +79,8 @@ def has_effect(op: Operation) -> bool:
 
 
 def _access(op: AccessOp) -> MemoryAccess:
-    writes = isinstance(op, StoreOp | ScatterOp)
-    atomic = op.atomic.data if isinstance(op, StoreOp | ScatterOp) and op.atomic is not None else ""
+    writes = isinstance(op, WriteOp)
+    atomic = op.atomic.data if isinstance(op, WriteOp) and op.atomic is not None else ""
     index = tuple(_dimension(index.terms, op.offset_of(number)) for number, index in enumerate(op.index))
     return MemoryAccess(op, op.base, writes, atomic, frozenset(axes_of(op.tile)), index)
 

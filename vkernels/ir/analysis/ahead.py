@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from xdsl.ir import Block, SSAValue
 
-from ..dialect import AccessOp, DotOp, KernelOp, LoadOp, PhaseOp, RangeOp, ScatterOp, StoreOp, TensorArgumentType
+from ..dialect import AccessOp, DotOp, KernelOp, LoadOp, PhaseOp, RangeOp, TensorArgumentType, WriteOp
 from .accesses import ancestors, is_inside
 
 
@@ -26,7 +26,7 @@ def _found(kernel: KernelOp) -> dict[LoadOp, bool]:
     ops = list(kernel.walk())
     if any(isinstance(op, DotOp) for op in ops):
         return {}
-    written = {op.base for op in ops if isinstance(op, StoreOp | ScatterOp)}
+    written = {op.base for op in ops if isinstance(op, WriteOp)}
     found: dict[LoadOp, bool] = {}
     for op in ops:
         if isinstance(op, LoadOp) and isinstance(op.base.type, TensorArgumentType) and op.base not in written:

@@ -8,7 +8,7 @@ from itertools import combinations_with_replacement
 from xdsl.dialects.builtin import AnyFloat, Float8E4M3FNType, Float8E5M2Type, IntegerType
 from xdsl.ir import Attribute, SSAValue
 
-from ..dialect import KernelOp, TensorArgumentType, TileOp
+from ..dialect import FetchOp, KernelOp, TensorArgumentType, TileOp
 from .accesses import LOOPS, MemoryAccess, accesses_of, ancestors
 from .meeting import fixed_axes
 
@@ -29,6 +29,8 @@ def private_tensors(kernel: KernelOp, distinct: bool) -> dict[SSAValue, str]:
     able: dict[SSAValue, str] = {}
     for tensor, accesses in found.items():
         kind, *others = {access.atomic for access in accesses}
+        if any(isinstance(access.op, FetchOp) for access in accesses):
+            continue
         if kind and not others and (distinct or types.count(tensor.type) == 1) and _has_copies(tensor.type):
             able[tensor] = kind
     return able

@@ -1,11 +1,11 @@
-"""Atomic updates of floats whose result depends on the order in which they are made."""
+"""Atomic updates of floats, and updates that say what they found, whose result depends on the order of all."""
 
 from __future__ import annotations
 
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import SSAValue
 
-from ..dialect import KernelOp, TensorArgumentType, element_of
+from ..dialect import FetchOp, KernelOp, TensorArgumentType, element_of
 from .accesses import LOOPS, MemoryAccess, accesses_of, ancestors
 from .meeting import fixed_axes
 from .private_copies import private_tensors
@@ -32,6 +32,8 @@ def updates_in_any_order(kernel: KernelOp, on_gpu: bool, has_copies: bool) -> Me
 
 
 def _has_order(access: MemoryAccess, on_gpu: bool) -> bool:
+    if isinstance(access.op, FetchOp):
+        return True
     is_float = isinstance(element_of(access.op.tile), AnyFloat)
     return is_float and (access.atomic == "add" or (access.atomic != "" and not on_gpu))
 

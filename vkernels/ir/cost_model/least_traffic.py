@@ -8,7 +8,7 @@ from math import prod
 
 from xdsl.ir import SSAValue
 
-from ..dialect import AccessOp, GatherOp, KernelOp, ScatterOp, StoreOp, TensorArgumentType
+from ..dialect import AccessOp, GatherOp, KernelOp, ScatterOp, TensorArgumentType, WriteOp
 from .index_sums import Elements, elements_taken
 from .item_widths import bytes_of
 from .loops import Loop, LoopStep
@@ -69,7 +69,7 @@ def bytes_of_tensors(
         is_found = isinstance(op, GatherOp | ScatterOp) and None in taken
         axes = dict.fromkeys((*step.touch.axes, *((*loop.ranges, *step.ranges) if is_found else ())))
         asked = prod(extents.get(axis, 1) for axis in axes) * part * width
-        side = tensor.written if isinstance(op, StoreOp | ScatterOp) else tensor.read
+        side = tensor.written if isinstance(op, WriteOp) else tensor.read
         if None not in taken:
             reached = prod(min(each.count, length) for each, length in zip(taken, shape, strict=True) if each)
             side.accesses.append((min(asked, reached * width), taken))

@@ -34,11 +34,10 @@ from ..dialect import (
     ReductionOp,
     ScanByOp,
     ScanOp,
-    ScatterOp,
     ScratchOp,
-    StoreOp,
     SumOp,
     TensorArgumentType,
+    WriteOp,
     YieldOp,
     axes_of,
 )
@@ -285,7 +284,7 @@ class _Reader:
             alignment = gcd(alignment, width * (1 if known is None else known))
         return LoopAccess(
             label,
-            not op.results,
+            not op.results or isinstance(op, WriteOp),
             width,
             tuple(dict.fromkeys(axes)),
             run,
@@ -293,9 +292,9 @@ class _Reader:
             home,
             alignment,
             bool(op.guarded_dimensions),
-            isinstance(op, StoreOp | ScatterOp) and op.atomic is not None,
+            isinstance(op, WriteOp) and op.atomic is not None,
             sum(breaks_of(o) or 0 for o in offsets if o is not None and axes_of(o)),
-            apart_along(op, fast) if run is None and offsets and not isinstance(op, StoreOp | ScatterOp) else None,
+            apart_along(op, fast) if run is None and offsets and not isinstance(op, WriteOp) else None,
             index_sums(op) if home is None else (),
             spread_along(op, fast)
             if offsets and run is None and home is None and (1 in strides or not strides)

@@ -6,7 +6,7 @@ from xdsl.dialects.math import Math
 from xdsl.dialects.scf import Scf
 from xdsl.ir import Dialect
 
-from .access import AccessOp, GatherOp, LoadOp, ReadOp, ScatterOp, StoreOp
+from .access import AccessOp, GatherOp, LoadOp, ReadOp, ScatterOp, StoreOp, WriteOp
 from .access_parts import Index
 from .arith import ARITH
 from .attributes import AxesAttr, IndexAttr, axes_of, element_of, sizes_of, tile_type
@@ -31,6 +31,7 @@ from .compute import (
     SpillOp,
     SumOp,
 )
+from .fetches import FetchOp
 from .interleave import InterleaveOp
 from .kernels import KernelOp, MappedOp, SizeOp, TileOp, WholeOp
 from .prefetch import PrefetchOp
@@ -51,13 +52,13 @@ from .words import WordDotOp, WordsOp
 
 __all__ = [
     "REDUCTIONS", "SCANS", "VK", "AccessOp", "AssertOp", "AxesAttr", "BarrierOp", "BelowOp", "BoundaryOp",
-    "BroadcastOp", "BufferOp", "BufferType", "CombinedOp", "DecodeOp", "DotOp", "GatherOp", "Index", "IndexAttr",
-    "InterleaveOp", "KernelOp", "LastOp", "LaunchOp", "LoadOp", "MappedOp", "MaxOp", "MaxUIOp", "MemoryType",
-    "MinOp", "MinUIOp", "PhaseOp", "PositionOp", "PrefetchOp", "PrintOp", "ProductOp", "RangeOp", "ReadOp",
-    "ReductionOp", "ReloadOp", "RepeatOp", "ScaleOp", "ScaledDotOp", "ScanByOp", "ScanOp", "ScatterOp", "ScratchOp",
-    "ScratchType", "SizeOp", "SpillOp", "SpilledType", "StoreOp", "SumOp", "TensorArgumentType", "TileOp",
-    "WholeOp", "WordDotOp", "WordsOp", "YieldOp", "axes_of", "axes_of_box", "context", "element_of", "sizes_of",
-    "tile_type",
+    "BroadcastOp", "BufferOp", "BufferType", "CombinedOp", "DecodeOp", "DotOp", "FetchOp", "GatherOp", "Index",
+    "IndexAttr", "InterleaveOp", "KernelOp", "LastOp", "LaunchOp", "LoadOp", "MappedOp", "MaxOp", "MaxUIOp",
+    "MemoryType", "MinOp", "MinUIOp", "PhaseOp", "PositionOp", "PrefetchOp", "PrintOp", "ProductOp", "RangeOp",
+    "ReadOp", "ReductionOp", "ReloadOp", "RepeatOp", "ScaleOp", "ScaledDotOp", "ScanByOp", "ScanOp", "ScatterOp",
+    "ScratchOp", "ScratchType", "SizeOp", "SpillOp", "SpilledType", "StoreOp", "SumOp", "TensorArgumentType",
+    "TileOp", "WholeOp", "WordDotOp", "WordsOp", "WriteOp", "YieldOp", "axes_of", "axes_of_box", "context",
+    "element_of", "sizes_of", "tile_type",
 ]  # fmt: skip
 
 VK = Dialect(
@@ -65,7 +66,7 @@ VK = Dialect(
     [
         KernelOp, MappedOp, LaunchOp, SizeOp, TileOp, WholeOp, RangeOp, YieldOp, BoundaryOp, PhaseOp,
         ScratchOp, BufferOp, BarrierOp, SpillOp, ReloadOp,
-        LoadOp, GatherOp, PrefetchOp, StoreOp, ScatterOp,
+        LoadOp, GatherOp, PrefetchOp, StoreOp, ScatterOp, FetchOp,
         BroadcastOp, PositionOp, BelowOp, SumOp, ProductOp, MaxOp, MinOp, MaxUIOp, MinUIOp, ScanOp, DotOp, ScaleOp,
         ScanByOp, CombinedOp, LastOp,
         WordsOp, WordDotOp, DecodeOp, RepeatOp, InterleaveOp,

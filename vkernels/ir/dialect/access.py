@@ -45,6 +45,8 @@ class AccessOp(IRDLOperation):
 
     GATHERS: ClassVar[bool] = False
     """Whether offsets may be tiles."""
+    NEEDS_TILE: ClassVar[bool] = True
+    """If they may, whether one must be."""
 
     base = operand_def(MemoryType)
     offsets = var_operand_def()
@@ -109,7 +111,7 @@ class AccessOp(IRDLOperation):
                 raise VerifyException(f"an index tile must hold integers, not {element}")
             if not is_tile and element != i64:
                 raise VerifyException(f"a scalar offset must be i64, not {element}")
-        if self.GATHERS and not any(isinstance(offset.type, TensorType) for offset in self.offsets):
+        if self.GATHERS and self.NEEDS_TILE and not any(isinstance(offset.type, TensorType) for offset in self.offsets):
             raise VerifyException(f"{self.name} needs an index tile; without one it is a vk.load or vk.store")
 
     def _verify_axes(self) -> None:
@@ -145,10 +147,10 @@ class AccessOp(IRDLOperation):
 # The assembly
 
 _READS: tuple[PunctuationSpelling, ...] = ("->",)
-_WRITES: tuple[PunctuationSpelling, ...] = ("<", "-")
+WRITES: tuple[PunctuationSpelling, ...] = ("<", "-")
 
 
-def _print_access(printer: Printer, op: AccessOp, arrow: Sequence[PunctuationSpelling]) -> None:
+def print_access(printer: Printer, op: AccessOp, arrow: Sequence[PunctuationSpelling]) -> None:
     """The memory, the index of each dimension, the conditions of inactive elements, and the types."""
     printer.print_string(" ")
     printer.print_ssa_value(op.base)
@@ -193,10 +195,10 @@ def _print_bound(printer: Printer, axis: str, count: SSAValue) -> None:
 _Operands = list[SSAValue | list[SSAValue]]
 
 
-def _parse_access(
+def parse_access(
     parser: Parser, gathers: bool, arrow: Sequence[PunctuationSpelling]
 ) -> tuple[_Operands, dict[str, Attribute], dict[str, Attribute], Attribute]:
-    """Parse the text of `_print_access`: operands, properties, attributes and the tile's type."""
+    """Parse the text of `print_access`: operands, properties, attributes and the tile's type."""
     base = parser.parse_unresolved_operand()
     offsets: list[UnresolvedOperand] = []
     index = parser.parse_comma_separated_list(
@@ -271,11 +273,11 @@ class ReadOp(AccessOp):
         super().__init__(operands=operands, properties=properties, result_types=[result])
 
     def print(self, printer: Printer) -> None:
-        _print_access(printer, self, _READS)
+        print_access(printer, self, _READS)
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
-        operands, properties, attributes, tile = _parse_access(parser, cls.GATHERS, _READS)
+        operands, properties, attributes, tile = parse_access(parser, cls.GATHERS, _READS)
         return cls.build(operands=operands, properties=properties, attributes=attributes, result_types=[tile])
 
 
@@ -300,7 +302,11 @@ ATOMICS = ("add", "max", "min", "maxui", "minui")
 _FLAGS = ("exclusive", "streaming")
 
 
-class _WriteOp(AccessOp):
+class WriteOp(AccessOp):
+    """A store, a scatter, or a fetch."""
+
+    ATOMICS: ClassVar[tuple[str, ...]] = ATOMICS
+
     value = operand_def()
     atomic = opt_prop_def(StringAttr)
     streaming = opt_prop_def(UnitAttr)
@@ -331,8 +337,8 @@ class _WriteOp(AccessOp):
             if self.exclusive is not None:
                 raise VerifyException("only an atomic access can be exclusive")
             return
-        if self.atomic.data not in ATOMICS:
-            raise VerifyException(f'atomic "{self.atomic.data}" is not one of {", ".join(ATOMICS)}')
+        if self.atomic.data not in self.ATOMICS:
+            raise VerifyException(f'atomic "{self.atomic.data}" is not one of {", ".join(self.ATOMICS)}')
         verify_unsigned(f"atomic {self.atomic.data}", self.atomic.data, self.value)
         if self.streaming is not None or self.described is not None:
             how = "streaming" if self.streaming is not None else "described"
@@ -343,7 +349,7 @@ class _WriteOp(AccessOp):
         printer.print_ssa_value(self.value)
         how = [f"atomic {self.atomic.data}"] if self.atomic is not None else []
         printer.print_string(" ".join(["", *how, *(name for name in _FLAGS if name in self.properties), "in"]))
-        _print_access(printer, self, _WRITES)
+        print_access(printer, self, WRITES)
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
@@ -351,7 +357,7 @@ class _WriteOp(AccessOp):
         atomic = parser.parse_identifier() if parser.parse_optional_keyword("atomic") is not None else None
         flags = [name for name in _FLAGS if parser.parse_optional_keyword(name) is not None]
         parser.parse_keyword("in")
-        operands, properties, attributes, tile = _parse_access(parser, cls.GATHERS, _WRITES)
+        operands, properties, attributes, tile = parse_access(parser, cls.GATHERS, WRITES)
         if atomic is not None:
             properties["atomic"] = StringAttr(atomic)
         properties |= dict.fromkeys(flags, UnitAttr())
@@ -361,7 +367,7 @@ class _WriteOp(AccessOp):
 
 
 @irdl_op_definition
-class StoreOp(_WriteOp):
+class StoreOp(WriteOp):
     """Write a tile at indices affine in its axes; `atomic` combines instead (add, max, min, maxui, minui).
 
     Inactive elements are not written."""
@@ -370,7 +376,7 @@ class StoreOp(_WriteOp):
 
 
 @irdl_op_definition
-class ScatterOp(_WriteOp):
+class ScatterOp(WriteOp):
     """Write a tile at indices of which at least one is a tile. Where two active elements name one place, either may
     remain, unless `atomic` combines them."""
 

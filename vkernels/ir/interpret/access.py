@@ -8,7 +8,19 @@ from functools import reduce
 import numpy as np
 from xdsl.ir import Operation
 
-from ..dialect import AccessOp, GatherOp, LoadOp, PrefetchOp, ScatterOp, StoreOp, axes_of, element_of, sizes_of
+from ..dialect import (
+    AccessOp,
+    FetchOp,
+    GatherOp,
+    LoadOp,
+    PrefetchOp,
+    ScatterOp,
+    StoreOp,
+    WriteOp,
+    axes_of,
+    element_of,
+    sizes_of,
+)
 from ..errors import CheckError
 from .memory import AccessTrace, ElementMemory
 from .numbers import Array, dtype_of
@@ -113,7 +125,7 @@ def _prefetch(_: TileInterpreter, op: PrefetchOp, *__: object) -> Array:
     return np.zeros(tuple(sizes_of(op.result).values()), dtype_of(element_of(op.result)))
 
 
-def _write(run: TileInterpreter, op: StoreOp | ScatterOp, value: Array, *_: object) -> None:
+def _write(run: TileInterpreter, op: WriteOp, value: Array, *_: object) -> None:
     access = _Access(run, op)
     values = np.broadcast_to(value, access.shape)[access.active]
     if op.atomic is not None:
@@ -128,10 +140,25 @@ def _write(run: TileInterpreter, op: StoreOp | ScatterOp, value: Array, *_: obje
         access.memory.store(access.chosen, values)
 
 
+def _fetch(run: TileInterpreter, op: FetchOp, *given: Array) -> Array:
+    """Elements are updated one after another, and each finds what those before it left."""
+    access = _Access(run, op)
+    expected, value = (None, given[0]) if op.expected is None else (given[0], given[1])
+    access.check_written()
+    access.check_race(AccessTrace.update, "updates", "read or written")
+    values = np.broadcast_to(value, access.shape)[access.active]
+    wanted = None if expected is None else np.broadcast_to(expected, access.shape)[access.active]
+    assert op.atomic is not None, "verified"
+    result = np.zeros(access.shape, dtype_of(element_of(op.result)))
+    result[access.active] = access.memory.fetch(access.chosen, values, op.atomic.data, wanted)
+    return result
+
+
 ACCESS_HANDLERS: dict[type[Operation], Handler] = {
     LoadOp: _read,
     GatherOp: _read,
     PrefetchOp: _prefetch,
     StoreOp: _write,
+    FetchOp: _fetch,
     ScatterOp: _write,
 }

@@ -99,6 +99,19 @@ class ElementMemory:
         bits = f"u{new.dtype.itemsize}"
         return np.asarray(new.view(bits) != old.view(bits)).reshape(np.shape(values))
 
+    def fetch(self, places: tuple[Array, ...], values: Array, kind: str, expected: Array | None = None) -> Array:
+        """Update elements one after another, and return what each update found. Every index is one-dimensional."""
+        found = np.zeros(np.shape(values), dtype_of(self.element))
+        for number, place in enumerate(zip(*places, strict=True)):
+            at = tuple(np.array([index]) for index in place)
+            found[number : number + 1] = self.load(at)
+            new = values[number : number + 1]
+            if kind == "exchange" or (expected is not None and not self.changes(at, expected[number : number + 1])[0]):
+                self.store(at, new)
+            elif expected is None:
+                self.update(at, new, kind)
+        return found
+
     def update(self, places: tuple[Array, ...], values: Array, kind: str) -> None:
         """Combine values into memory, one after another, each result rounded. Every index is one-dimensional."""
         if kind in _UNSIGNED:

@@ -32,9 +32,9 @@ from ..dialect import (
     KernelOp,
     MaxOp,
     RangeOp,
-    ScatterOp,
     StoreOp,
     TensorArgumentType,
+    WriteOp,
     axes_of,
 )
 from ..errors import PlanError
@@ -132,7 +132,7 @@ class PlanSearchSpace:
     @cached_property
     def updates(self) -> AtomicUpdates:
         """What atomics update."""
-        atomic = {op.base for op in self.kernel.walk() if isinstance(op, StoreOp | ScatterOp) and op.atomic is not None}
+        atomic = {op.base for op in self.kernel.walk() if isinstance(op, WriteOp) and op.atomic is not None}
         updated = {name: t for name, t in tensors_of(self.kernel).items() if self.kernel.parameter(name) in atomic}
         if not updated:
             return NO_UPDATES

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import AnyFloat, FloatAttr
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 from xdsl.traits import IsTerminator
 
-from ..dialect import BroadcastOp, DotOp, RangeOp, ScatterOp, StoreOp, SumOp, arith, element_of
+from ..dialect import BroadcastOp, DotOp, RangeOp, SumOp, WriteOp, arith, element_of
 from ..dialect.approximate import APPROXIMATE
 from ..dialect.blocks import terminator
 
@@ -84,7 +84,7 @@ def _is_rounded(value: SSAValue, others: set[SSAValue]) -> bool:
 
 def _needs_exact(op: Operation) -> bool:
     """Whether an operation uses floats for more than other floats. A rounding to few bits does not."""
-    if isinstance(op, StoreOp | ScatterOp):
+    if isinstance(op, WriteOp):
         return not _is_narrow(op.value)
     if op.regions or op.has_trait(IsTerminator):
         return False  # what it hands on is followed by itself

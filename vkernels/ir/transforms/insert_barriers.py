@@ -21,8 +21,8 @@ from ..dialect import (
     MappedOp,
     MemoryType,
     ScatterOp,
-    StoreOp,
     TensorArgumentType,
+    WriteOp,
     sizes_of,
 )
 from ..dialect.attributes import IndexAttr
@@ -180,7 +180,7 @@ class _Walk:
 def _touch_of(op: AccessOp) -> AccessKind:
     if isinstance(op, ScatterOp) and "atomic" in op.properties:
         return AccessKind.ATOMIC
-    return AccessKind.WRITE if isinstance(op, StoreOp | ScatterOp) else AccessKind.READ
+    return AccessKind.WRITE if isinstance(op, WriteOp) else AccessKind.READ
 
 
 def _chunks_of(op: AccessOp) -> frozenset[tuple[SSAValue, int]]:

@@ -19,9 +19,8 @@ from ..dialect import (
     LoadOp,
     MappedOp,
     ScaledDotOp,
-    ScatterOp,
-    StoreOp,
     TensorArgumentType,
+    WriteOp,
     arith,
 )
 from ..dialect.blocks import terminator
@@ -53,7 +52,7 @@ class LoadAhead(ModulePass):
 
 
 def _in_launch(launch: LaunchOp, distinct: bool, iterations: int) -> None:
-    writes = {_key(op.base, distinct) for op in launch.body.walk() if isinstance(op, StoreOp | ScatterOp)}
+    writes = {_key(op.base, distinct) for op in launch.body.walk() if isinstance(op, WriteOp)}
     for loop in reversed([op for op in launch.body.walk() if isinstance(op, scf.ForOp)]):
         if constant_of(loop.step) == 1 and not any(isinstance(op, DotOp | ScaledDotOp) for op in loop.body.walk()):
             loads = [load for load in _candidates(loop) if _key(load.base, distinct) not in writes]

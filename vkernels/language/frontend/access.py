@@ -56,7 +56,7 @@ class Accesses(Arithmetic):
         """Store a value at a subscript, converted to the memory's dtype and repeated along axes that it lacks."""
         memory = reference.memory
         access = self.access(reference)
-        if atomic is not None and (extra := [axis for axis in _axes_of(value) if axis not in access.axes]):
+        if atomic is not None and (extra := [axis for axis in axes_of_value(value) if axis not in access.axes]):
             reference, value = self._combined(reference, atomic, value, extra)
             access = self.access(reference)
         tile = self._stored(memory, access, value)
@@ -185,12 +185,12 @@ def combination(kind: str, dtype: DType) -> str:
     return f"{kind}ui" if dtype.is_uint and kind in ("max", "min") else kind
 
 
-def _axes_of(value: Any) -> tuple[Axis, ...]:
+def axes_of_value(value: Any) -> tuple[Axis, ...]:
     """The axes that a value of a kernel has as a tile."""
     if isinstance(value, Axis):
         return (value,)
     if isinstance(value, Affine):
-        return (*(axis for axis, _ in value.terms), *_axes_of(value.offset))
+        return (*(axis for axis, _ in value.terms), *axes_of_value(value.offset))
     return value.axes if isinstance(value, Tile) else ()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,18 +27,19 @@ from ..operation import Mistake
 from ..values import Axis, Extent, Range, Scratch, Tile
 from .arithmetic import is_number
 from .describe import describe
-from .scans import OwnScans
+from .fetches import Fetches
 from .types import memory_element
 
 _DECLARE = {"tile": TileOp, "whole": WholeOp}
 
 
-class KernelBuilder(OwnScans):
+class KernelBuilder(Fetches):
     """Builds the body of one `vk.kernel`.
 
     `target`: the variable that the current call is assigned to, which names axes and scratchpads. `path`: the open
     calls of helper functions and the current call. A declaration with the same path is the same declaration: a loop's
-    body is built again if its variables get more axes.
+    body is built again if its variables get more axes. `statement`: the call that is a statement of its own, so
+    that nothing uses its result; `is_result_used`: of the current call.
     """
 
     def __init__(self, top: Block, sizes: Sequence[str]):
@@ -45,6 +47,8 @@ class KernelBuilder(OwnScans):
         self.target: str | None = None
         self.path: tuple[Any, ...] = ()
         self.in_helper = False
+        self.statement: ast.expr | None = None
+        self.is_result_used = True
         self.labels: set[str] = set()
         self._declared: dict[Any, tuple[Any, Axis | Scratch]] = {}
 

@@ -126,6 +126,7 @@ def _operate(frame: CallFrame, node: ast.Call, function: Any, operation: Any, ta
     builder = frame.builder
     path = builder.path
     builder.target, builder.path, builder.in_helper = target, (*path, id(node)), bool(frame.callers)
+    builder.is_result_used = builder.statement is not node
     try:
         with frame.at(node, nodes):
             return operation(*args, **kwargs)

@@ -42,13 +42,7 @@ def _refuse_nothing(frame: CallFrame, node: ast.Call) -> None:
     name = ast.unparse(node.func)
     if name.rsplit(".")[-1] not in operation_names() or name.rsplit(".")[-1] == name:
         return
-    help = ""
-    if "atomic" in name:
-        help = (
-            "Atomics update memory only; the order of updates is unspecified. For each element's place among those "
-            "that share a key, count those before it: `vk.cumulative_sum(…)`."
-        )
-    raise frame.error(node, TypeMismatchError, f"`{name}` gives no value", help)
+    raise frame.error(node, TypeMismatchError, f"`{name}` gives no value")
 
 
 def _set(frame: CallFrame, target: ast.expr, value: Any, source: ast.expr) -> None:
@@ -120,6 +114,7 @@ def return_statement(frame: CallFrame, node: ast.Return) -> Returned:
 
 
 def expression_statement(frame: CallFrame, node: ast.Expr) -> None:
+    frame.builder.statement = node.value
     frame.evaluate(node.value)
 
 

@@ -35,7 +35,7 @@ from .elementwise import (
     where,
 )
 from .kinds import compute_dtype
-from .memory import atomic_add, atomic_max, atomic_min, load, scratch, store
+from .memory import atomic_add, atomic_cas, atomic_exchange, atomic_max, atomic_min, load, scratch, store
 from .ordering import argsort, sort, topk
 from .randomness import random, random_bits
 from .reductions import (
@@ -58,11 +58,11 @@ from .shapes import broadcast, full, full_like, reshape, transpose, zeros, zeros
 from .structure import device_assert, phase, print, range, size, tile, whole
 
 __all__ = [
-    "abs", "all", "any", "argmax", "argmin", "argsort", "atomic_add", "atomic_max", "atomic_min", "bits", "broadcast",
-    "cast", "ceil", "clamp", "compute_dtype", "cos", "cumulative_max", "cumulative_min", "cumulative_product",
-    "cumulative_sum", "device_assert", "dot", "erf", "exp", "exp2", "expm1", "floor", "fma", "full", "full_like",
-    "gelu", "isinf", "isnan", "load", "log", "log1p", "log2", "max", "maximum", "mean", "min", "minimum", "phase",
-    "pow", "print", "product", "random", "random_bits", "range", "reduce", "relu", "reshape", "round", "rsqrt", "scan",
-    "scratch", "sigmoid", "silu", "sin", "size", "sort", "sqrt", "store", "sum", "tanh", "tile", "topk", "transpose",
-    "trunc", "where", "whole", "zeros", "zeros_like",
+    "abs", "all", "any", "argmax", "argmin", "argsort", "atomic_add", "atomic_cas", "atomic_exchange", "atomic_max",
+    "atomic_min", "bits", "broadcast", "cast", "ceil", "clamp", "compute_dtype", "cos", "cumulative_max",
+    "cumulative_min", "cumulative_product", "cumulative_sum", "device_assert", "dot", "erf", "exp", "exp2", "expm1",
+    "floor", "fma", "full", "full_like", "gelu", "isinf", "isnan", "load", "log", "log1p", "log2", "max", "maximum",
+    "mean", "min", "minimum", "phase", "pow", "print", "product", "random", "random_bits", "range", "reduce",
+    "relu", "reshape", "round", "rsqrt", "scan", "scratch", "sigmoid", "silu", "sin", "size", "sort", "sqrt",
+    "store", "sum", "tanh", "tile", "topk", "transpose", "trunc", "where", "whole", "zeros", "zeros_like",
 ]  # fmt: skip

@@ -41,18 +41,54 @@ def store(target: Any, value: Any, where: Any) -> None:
 
 
 @place_operation
-def atomic_add(target: Any, value: Any) -> None:
-    """`vk.atomic_add(total[index[i]], x)`: add atomically to elements of a tensor; the order is unspecified."""
-    current_builder().store(_place(target), value, "add")
+def atomic_add(target: Any, value: Any) -> Any:
+    """`vk.atomic_add(total[index[i]], x)`: add atomically to elements of a tensor; the order is unspecified.
+
+    `old = vk.atomic_add(count[0], vk.full((i,), 1))`: what each update found.
+    """
+    return _updated(_place(target), value, "add")
 
 
 @place_operation
-def atomic_max(target: Any, value: Any) -> None:
-    """Replace elements atomically by the larger of element and value."""
-    current_builder().store(_place(target), value, "max")
+def atomic_max(target: Any, value: Any) -> Any:
+    """Replace elements atomically by the larger of element and value; what each update found."""
+    return _updated(_place(target), value, "max")
 
 
 @place_operation
-def atomic_min(target: Any, value: Any) -> None:
-    """Replace elements atomically by the smaller of element and value."""
-    current_builder().store(_place(target), value, "min")
+def atomic_min(target: Any, value: Any) -> Any:
+    """Replace elements atomically by the smaller of element and value; what each update found."""
+    return _updated(_place(target), value, "min")
+
+
+@place_operation
+def atomic_exchange(target: Any, value: Any) -> Any:
+    """Replace elements of a tensor atomically by values; what each update found."""
+    return _fetched(_place(target), value, "exchange")
+
+
+@place_operation
+def atomic_cas(target: Any, expected: Any, value: Any) -> Any:
+    """`old = vk.atomic_cas(owner[at], 0, me)`: replace elements that have the bits of `expected`, each at once.
+
+    What each update found: where it is `expected`, the value is stored.
+    """
+    return _fetched(_place(target), value, "compare", expected)
+
+
+def _updated(target: SubscriptReference, value: Any, kind: str) -> Any:
+    builder = current_builder()
+    return _fetched(target, value, kind) if builder.is_result_used else builder.store(target, value, kind)
+
+
+def _fetched(target: SubscriptReference, value: Any, kind: str, expected: Any = None) -> Any:
+    """What updates found, through scratchpad: they are done once, however often the result is used."""
+    builder = current_builder()
+    is_used = builder.is_result_used
+    old = builder.fetch(target, value, kind, expected)
+    if not is_used:
+        return None
+    found = builder.unnamed_scratch(old.axes, old.dtype, "fetched")
+    found[old.axes] = old
+    builder.boundary(None)
+    return found[old.axes]

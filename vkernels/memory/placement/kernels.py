@@ -13,7 +13,7 @@ from vkernels.ir.cost_model.item_widths import bytes_of
 from vkernels.ir.cost_model.launches import parts_of
 from vkernels.ir.cost_model.plan_batch import PlanBatch
 from vkernels.ir.cost_model.traffic import CacheTraffic
-from vkernels.ir.dialect import AccessOp, KernelOp, ScatterOp, StoreOp, TensorArgumentType
+from vkernels.ir.dialect import AccessOp, KernelOp, TensorArgumentType, WriteOp
 from vkernels.ir.errors import OptionError
 from vkernels.ir.limits import Limits
 from vkernels.ir.pin import Pin
@@ -130,6 +130,6 @@ def _unread(kernel: KernelOp) -> set[str]:
     read: set[str] = set()
     for op in kernel.walk():
         if isinstance(op, AccessOp) and op.base in names:
-            only = isinstance(op, StoreOp | ScatterOp) and op.atomic is None
+            only = isinstance(op, WriteOp) and op.atomic is None
             (stored if only else read).add(names[op.base])  # type: ignore[index]
     return stored - read

@@ -23,8 +23,7 @@ from ...dialect import (
     MinOp,
     MinUIOp,
     ReductionOp,
-    ScatterOp,
-    StoreOp,
+    WriteOp,
     arith,
     axes_of,
     element_of,
@@ -60,7 +59,7 @@ class Masks:
 
     def of_store(self, op: Operation) -> Condition:
         """Where a store writes."""
-        if isinstance(op, StoreOp | ScatterOp) and op.mask is not None:
+        if isinstance(op, WriteOp) and op.mask is not None:
             return self.comparisons.when(op.mask)
         return ALWAYS
 

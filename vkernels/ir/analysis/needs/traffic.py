@@ -16,10 +16,9 @@ from ...dialect import (
     PhaseOp,
     PositionOp,
     ScanByOp,
-    ScatterOp,
     ScratchOp,
-    StoreOp,
     TensorArgumentType,
+    WriteOp,
     arith,
     axes_of,
     element_of,
@@ -169,7 +168,7 @@ def narrow(value: SSAValue, source: SourceOf = yielded) -> SSAValue:
 def _count_access(flow: Flow, found: TrafficTerms, op: AccessOp, times: Expr) -> None:
     moved = times * width(element_in(op.base)) * elements(flow, axes_of(op.tile), exact=True)
     if isinstance(op.base.type, TensorArgumentType):
-        writes = isinstance(op, StoreOp | ScatterOp)
+        writes = isinstance(op, WriteOp)
         found["global_write_bytes" if writes else "global_read_bytes"].append(moved * _sector_waste(flow, op))
     else:
         in_memory = symbol(f"memory.{op.base.name_hint or 'scratch'}")
@@ -218,7 +217,7 @@ def distinct_reads(flow: Flow) -> Expr:
         op.base: op.base.type
         for op in flow.kernel.walk()
         if isinstance(op, AccessOp) and isinstance(op.base.type, TensorArgumentType)
-        and not isinstance(op, StoreOp | ScatterOp)
+        and not isinstance(op, WriteOp)
     }  # fmt: skip
     return total(
         product([number(width(type_.element)), *(symbol(d) if isinstance(d, str) else number(d) for d in type_.shape)])

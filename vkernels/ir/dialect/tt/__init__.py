@@ -29,23 +29,23 @@ from .compute import (
     UnsplatOp,
 )
 from .descriptors import DescriptorLoadOp, DescriptorStoreOp, MakeTensorDescriptorOp, TensorDescriptorType
-from .memory import AddPtrOp, Atomic, AtomicOp, BitcastOp, LoadOp, PtrToIntOp, ScratchpadOp, StoreOp
+from .memory import AddPtrOp, Atomic, AtomicCasOp, AtomicOp, BitcastOp, LoadOp, PtrToIntOp, ScratchpadOp, StoreOp
 from .programs import AssumeOp, BarrierOp, FuncOp, NumProgramsOp, ProgramIdOp, ReturnOp
 from .types import MOST_ELEMENTS, PointerType, element, shape, tensor, verify_tensor
 
 __all__ = [
-    "GPU", "LLVM", "MOST_ELEMENTS", "TT", "AddPtrOp", "AssumeOp", "Atomic", "AtomicOp", "BarrierOp", "BitcastOp",
-    "BroadcastOp", "DescriptorLoadOp", "DescriptorStoreOp", "DotOp", "DotScaledOp", "ExpandDimsOp", "FpToFpOp",
-    "FuncOp", "JoinOp", "LoadOp", "MakeRangeOp", "MakeTensorDescriptorOp", "NumProgramsOp", "PointerType",
-    "PreciseDivOp", "PreciseSqrtOp", "ProgramIdOp", "PtrToIntOp", "ReduceOp", "ReduceReturnOp", "ReshapeOp", "ReturnOp",
-    "ScanOp", "ScanReturnOp", "ScratchpadOp", "SplatOp", "StoreOp", "TensorDescriptorType", "TransOp", "UnsplatOp",
-    "element", "shape", "tensor", "verify_tensor",
+    "GPU", "LLVM", "MOST_ELEMENTS", "TT", "AddPtrOp", "AssumeOp", "Atomic", "AtomicCasOp", "AtomicOp", "BarrierOp",
+    "BitcastOp", "BroadcastOp", "DescriptorLoadOp", "DescriptorStoreOp", "DotOp", "DotScaledOp", "ExpandDimsOp",
+    "FpToFpOp", "FuncOp", "JoinOp", "LoadOp", "MakeRangeOp", "MakeTensorDescriptorOp", "NumProgramsOp",
+    "PointerType", "PreciseDivOp", "PreciseSqrtOp", "ProgramIdOp", "PtrToIntOp", "ReduceOp", "ReduceReturnOp",
+    "ReshapeOp", "ReturnOp", "ScanOp", "ScanReturnOp", "ScratchpadOp", "SplatOp", "StoreOp", "TensorDescriptorType",
+    "TransOp", "UnsplatOp", "element", "shape", "tensor", "verify_tensor",
 ]  # fmt: skip
 
 _OPERATIONS: list[type[Operation]] = [
     FuncOp, ReturnOp, ProgramIdOp, NumProgramsOp, MakeRangeOp, SplatOp, ExpandDimsOp, BroadcastOp, TransOp, ReshapeOp,
-    JoinOp, AddPtrOp, BitcastOp, PtrToIntOp, LoadOp, StoreOp, AtomicOp, DotOp, DotScaledOp, ReduceOp, ReduceReturnOp,
-    ScanOp, ScanReturnOp, FpToFpOp, PreciseSqrtOp, PreciseDivOp, ScratchpadOp, MakeTensorDescriptorOp,
+    JoinOp, AddPtrOp, BitcastOp, PtrToIntOp, LoadOp, StoreOp, AtomicOp, AtomicCasOp, DotOp, DotScaledOp, ReduceOp,
+    ReduceReturnOp, ScanOp, ScanReturnOp, FpToFpOp, PreciseSqrtOp, PreciseDivOp, ScratchpadOp, MakeTensorDescriptorOp,
     DescriptorLoadOp, DescriptorStoreOp, UnsplatOp,
 ]  # fmt: skip
 TT = Dialect("tt", _OPERATIONS, [PointerType, TensorDescriptorType])

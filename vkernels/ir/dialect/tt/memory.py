@@ -106,9 +106,10 @@ class Atomic(IntEnum):
     MIN = 7
     UMAX = 8
     UMIN = 9
+    XCHG = 10
 
 
-_RELAXED, _GPU = 1, 1
+_RELAXED, _ACQUIRE_RELEASE, _GPU = 1, 4, 1
 
 
 @irdl_op_definition
@@ -142,6 +143,27 @@ class AtomicOp(TtOp):
     @property
     def kind(self) -> Atomic:
         return Atomic(self.atomic_rmw_op.value.data)
+
+
+@irdl_op_definition
+class AtomicCasOp(TtOp):
+    """Store values in global memory where elements have the bits of `cmp`; the result is what was there before."""
+
+    name = "tt.atomic_cas"
+    ptr = operand_def()
+    cmp = operand_def()
+    val = operand_def()
+    sem = prop_def(IntegerAttr)
+    scope = prop_def(IntegerAttr)
+    result = result_def()
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+    def __init__(self, pointer: SSAValue, expected: SSAValue, value: SSAValue):
+        super().__init__(
+            operands=[pointer, expected, value],
+            properties={"sem": IntegerAttr(_ACQUIRE_RELEASE, i32), "scope": IntegerAttr(_GPU, i32)},
+            result_types=[value.type],
+        )
 
 
 @irdl_op_definition

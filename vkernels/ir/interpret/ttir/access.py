@@ -56,6 +56,7 @@ _COMBINATIONS = {
     tt.Atomic.MIN: "min",
     tt.Atomic.UMAX: "maxui",
     tt.Atomic.UMIN: "minui",
+    tt.Atomic.XCHG: "exchange",
 }
 
 
@@ -111,14 +112,18 @@ class _Access:
         self._check(differ, "", "Which of them stays is not defined.", "writes different values to")
         self.region.note_written(self.cells, self.width)
 
-    def update(self, kind: tt.Atomic, values: Array) -> Array:
-        """Combine values into memory, one after another; returns the elements before."""
+    def fetch(self, kind: str, values: Array, expected: Array | None = None) -> Array:
+        """Update elements one after another; what each update found."""
         self._check_race()
         self._check_writeable()
         self._check_written()
         memory = self.region.elements(storage_of(self.element))
-        before = from_storage(memory[self.cells], self.element)
-        ElementMemory("", self.element, memory).update((self.cells,), values, _COMBINATIONS[kind])
+        elements = ElementMemory("", self.element, memory)
+        if kind in ("exchange", "compare") or len(np.unique(self.cells)) < len(self.cells):
+            before = elements.fetch((self.cells,), values, kind, expected)
+        else:
+            before = from_storage(memory[self.cells], self.element)
+            elements.update((self.cells,), values, kind)
         self.region.note_written(self.cells, self.width)
         return before
 
@@ -216,12 +221,21 @@ def _store(run: TtirInterpreter, op: tt.StoreOp, pointers: Array, value: Array, 
         access.write(values[access.lanes])
 
 
+def _atomic_cas(run: TtirInterpreter, op: tt.AtomicCasOp, pointers: Array, expected: Array, value: Array) -> Array:
+    """Compare and store elements one after another."""
+    shape, result = tt.shape(op.result.type), _poison(op.result.type)
+    wanted, values = (np.broadcast_to(each, shape).reshape(-1) for each in (expected, value))
+    for access in accesses_at(run, op, "updates", op.result.type, pointers, None):
+        result.reshape(-1)[access.lanes] = access.fetch("compare", values[access.lanes], wanted[access.lanes])
+    return result
+
+
 def _atomic(run: TtirInterpreter, op: tt.AtomicOp, pointers: Array, value: Array, mask: Array | None = None) -> Array:
-    """Update elements one after another; the results of elements that share an address are not what a GPU gives."""
+    """Update elements one after another."""
     values = np.broadcast_to(value, tt.shape(op.result.type)).reshape(-1)
     result = _poison(op.result.type)
     for access in accesses_at(run, op, "updates", op.result.type, pointers, mask):
-        result.reshape(-1)[access.lanes] = access.update(op.kind, values[access.lanes])
+        result.reshape(-1)[access.lanes] = access.fetch(_COMBINATIONS[op.kind], values[access.lanes])
     return result
 
 
@@ -248,5 +262,6 @@ TT_ACCESS_HANDLERS: dict[type[Operation], Handler] = {
     tt.LoadOp: _load,
     tt.StoreOp: _store,
     tt.AtomicOp: _atomic,
+    tt.AtomicCasOp: _atomic_cas,
     tt.ScratchpadOp: _scratchpad,
 }

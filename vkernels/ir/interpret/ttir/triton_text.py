@@ -30,7 +30,7 @@ Place = tuple[str, int, int]
 
 _PRECISIONS = {"tf32": 0, "ieee": 2, "tf32x3": 2}
 _DIMENSIONS = {"x": 0, "y": 1, "z": 2}
-_ATOMICS = {"add": 4, "fadd": 5, "max": 6, "min": 7, "umax": 8, "umin": 9}
+_ATOMICS = {"add": 4, "fadd": 5, "max": 6, "min": 7, "umax": 8, "umin": 9, "exch": 10}
 _ROUNDINGS = {"rtne": 1}
 
 

@@ -13,9 +13,8 @@ from ...dialect import (
     PrefetchOp,
     ReadOp,
     ReloadOp,
-    ScatterOp,
     SpillOp,
-    StoreOp,
+    WriteOp,
     element_of,
 )
 from ..common import is_half, is_quarter, unsupported
@@ -63,7 +62,7 @@ ATOMIC_INTEGERS = {"add": "add", "max": "max", "min": "min", "maxui": "umax", "m
 PLAIN_INTEGERS = {"add": "addi", "max": "maxsi", "min": "minsi", "maxui": "maxui", "minui": "minui"}
 
 
-def lower_atomic(state: LlvmState, operation: StoreOp | ScatterOp) -> None:
+def lower_atomic(state: LlvmState, operation: WriteOp) -> None:
     """A store that combines with the element in memory. f16 and bf16 are combined in f32 and rounded."""
     assert operation.atomic is not None, "an atomic store"
     kind, element = operation.atomic.data, element_of(operation.tile)
@@ -225,7 +224,7 @@ def _load_if(emit: LlvmEmitter, place: Address, condition: str, element: str) ->
     return emit.operation(f"llvm.load {at} {{alignment = {element_bytes(element)} : i64}} : !llvm.ptr -> {element}")
 
 
-def lower_store(state: LlvmState, operation: StoreOp | ScatterOp) -> None:
+def lower_store(state: LlvmState, operation: WriteOp) -> None:
     if operation.atomic is not None:
         lower_atomic(state, operation)
         return

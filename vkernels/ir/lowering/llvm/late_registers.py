@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, overload
 
 from xdsl.ir import Operation, SSAValue
 
-from ...dialect import AccessOp, DotOp, ScatterOp, SpillOp, StoreOp, WordDotOp, WordsOp
+from ...dialect import AccessOp, DotOp, SpillOp, WordDotOp, WordsOp, WriteOp
 
 if TYPE_CHECKING:
     from .state import LlvmState
@@ -22,7 +22,7 @@ def is_for_dots(state: LlvmState, operation: AccessOp | WordsOp) -> bool:
     if state.lanes.axis is None or not all(isinstance(user, DotOp | WordDotOp | WordsOp) for user in waiting):
         return False
     after = operation.next_op
-    while waiting and after is not None and not after.regions and not isinstance(after, StoreOp | ScatterOp | SpillOp):
+    while waiting and after is not None and not after.regions and not isinstance(after, WriteOp | SpillOp):
         waiting.discard(after)
         after = after.next_op
     return not waiting

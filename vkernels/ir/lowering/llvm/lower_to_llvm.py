@@ -26,6 +26,7 @@ from .constants import lower_below, lower_broadcast, lower_constant, lower_posit
 from .control import lower_for, lower_if, lower_while
 from .elementwise import LLVM_CASTS, LLVM_ELEMENTWISE, lower_scale
 from .emit import NOTHING, NOTHING_BYTES, LlvmEmitter, Number
+from .fetches import lower_fetch
 from .matrix import declared_matrix_functions, launch_shape, matrix_call, set_shape, uses_matrices
 from .reductions import lower_dot, lower_reduction, lower_scan
 from .scans import lower_last, lower_scan_by
@@ -311,6 +312,7 @@ _HANDLERS: dict[str, Handler] = {
     "vk.prefetch": lower_prefetch,
     "vk.store": lower_store,
     "vk.scatter": lower_store,
+    "vk.fetch": lower_fetch,
     "vk.broadcast": lower_broadcast,
     "vk.position": lower_position,
     "vk.below": lower_below,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import AnyFloat, IntegerType, i1, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
-from vkernels.ir.dialect import AccessOp, ScatterOp, StoreOp, arith, element_of, tt
+from vkernels.ir.dialect import AccessOp, StoreOp, WriteOp, arith, element_of, tt
 
 from ..common import is_half, unsupported
 from .addresses import PointerAccess
@@ -16,12 +16,13 @@ from .operand_groups import apart, operand_groups
 from .state import TtirState
 from .tiles import axes_and_sizes, element_bytes
 
-_INTEGERS = {
+INTEGERS = {
     "add": tt.Atomic.ADD, "max": tt.Atomic.MAX, "min": tt.Atomic.MIN, "maxui": tt.Atomic.UMAX, "minui": tt.Atomic.UMIN,
+    "exchange": tt.Atomic.XCHG,
 }  # fmt: skip
 
 
-def lower_atomic(state: TtirState, operation: StoreOp | ScatterOp) -> None:
+def lower_atomic(state: TtirState, operation: WriteOp) -> None:
     """A store that combines with the element in memory."""
     assert operation.atomic is not None, "an atomic store"
     kind, element = operation.atomic.data, element_of(operation.tile)
@@ -36,15 +37,15 @@ def lower_atomic(state: TtirState, operation: StoreOp | ScatterOp) -> None:
     if isinstance(element, AnyFloat) and kind == "add" and element.bitwidth > 16:
         build.add(tt.AtomicOp(tt.Atomic.FADD, pointers, value, mask))
     elif isinstance(element, AnyFloat) and kind != "add" and element.bitwidth > 16:
-        _extremum(build, kind, pointers, value, mask)
+        extremum(build, kind, pointers, value, mask)
     elif element in (i32, i64):
-        build.add(tt.AtomicOp(_INTEGERS[kind], pointers, value, mask))
+        build.add(tt.AtomicOp(INTEGERS[kind], pointers, value, mask))
     else:
         raise unsupported(operation, f"Triton has no atomic {kind} on {element}; use 32 or 64 bits")
 
 
-def _extremum(build: TtirBuilder, kind: str, pointers: SSAValue, value: SSAValue, mask: SSAValue | None) -> None:
-    """The larger or smaller float by integer atomics on its bits.
+def extremum(build: TtirBuilder, kind: str, pointers: SSAValue, value: SSAValue, mask: SSAValue | None) -> SSAValue:
+    """Replace elements by the larger or smaller float, by integer atomics on its bits; what was there before.
 
     Floats with sign 0 are ordered as their bits as signed integers, those with sign 1 the other way around as their
     bits as unsigned integers. A NaN gets the sign that wins.
@@ -60,9 +61,11 @@ def _extremum(build: TtirBuilder, kind: str, pointers: SSAValue, value: SSAValue
     places = build.pure(tt.BitcastOp(pointers, tt.tensor(tt.PointerType(integer), tt.shape(value.type))))
     negative = build.compare("slt", bits, 0)
     pairs = (tt.Atomic.MAX, tt.Atomic.UMIN) if kind == "max" else (tt.Atomic.MIN, tt.Atomic.UMAX)
+    found = []
     for atomic, chosen in zip(pairs, (build.binary(arith.XOrIOp, negative, 1), negative), strict=True):
         active = chosen if mask is None else build.binary(arith.AndIOp, mask, chosen)
-        build.add(tt.AtomicOp(atomic, places, bits, active))
+        found.append(build.result(tt.AtomicOp(atomic, places, bits, active)))
+    return build.bitcast(build.select(negative, found[1], found[0]), element)
 
 
 def lower_load(state: TtirState, operation: AccessOp) -> None:
@@ -96,7 +99,7 @@ def _load_scratchpad(build: TtirBuilder, access: PointerAccess, mask: SSAValue |
     return value if mask is None else build.select(mask, value, build.filled(0, value.type))
 
 
-def lower_store(state: TtirState, operation: StoreOp | ScatterOp) -> None:
+def lower_store(state: TtirState, operation: WriteOp) -> None:
     if operation.atomic is not None:
         lower_atomic(state, operation)
         return

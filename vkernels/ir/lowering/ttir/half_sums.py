@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType, bf16, i1
 from xdsl.ir import SSAValue
 
 from vkernels.ir.analysis.axes import is_multiple
-from vkernels.ir.dialect import AccessOp, LaunchOp, ScatterOp, StoreOp, TensorArgumentType, arith, sizes_of, tt
+from vkernels.ir.dialect import AccessOp, LaunchOp, TensorArgumentType, WriteOp, arith, sizes_of, tt
 from vkernels.ir.facts import Facts
 
 from .addresses import PointerAccess
@@ -25,7 +25,7 @@ _PAIR = "pair"
 
 
 def lower_half_sum(
-    state: TtirState, operation: StoreOp | ScatterOp, access: PointerAccess, value: SSAValue, mask: SSAValue | None
+    state: TtirState, operation: WriteOp, access: PointerAccess, value: SSAValue, mask: SSAValue | None
 ) -> None:
     """Add a tile of f16 or bf16 to elements of a tensor."""
     if mask is None and tt.element(value.type) == bf16:
@@ -37,7 +37,7 @@ def lower_half_sum(
     _Words(state, access, place).add(value, mask)
 
 
-def _place_in_row(operation: StoreOp | ScatterOp, access: PointerAccess) -> int | None:
+def _place_in_row(operation: WriteOp, access: PointerAccess) -> int | None:
     """The dimension whose positions lie side by side, if its size is known to the function; None if none does."""
     for number in range(len(operation.index)):
         if access.memory.strides[number] == 1 and access.memory.sizes[number] is not None:
@@ -45,7 +45,7 @@ def _place_in_row(operation: StoreOp | ScatterOp, access: PointerAccess) -> int 
     return None
 
 
-def _has_neighbours(state: TtirState, operation: StoreOp | ScatterOp, access: PointerAccess, place: int) -> bool:
+def _has_neighbours(state: TtirState, operation: WriteOp, access: PointerAccess, place: int) -> bool:
     """Whether the tile has words as wholes: aligned, neither cut by its mask, nor by where it begins."""
     facts, sizes = Facts.from_attribute(state.mapped.facts), sizes_of(operation.tile)
     offset = operation.offset_of(place)
@@ -61,7 +61,7 @@ def _has_neighbours(state: TtirState, operation: StoreOp | ScatterOp, access: Po
     return offset is None or (not sizes_of(offset) and is_multiple(offset, 2, facts))
 
 
-def _only_sums(state: TtirState, operation: StoreOp | ScatterOp) -> bool:
+def _only_sums(state: TtirState, operation: WriteOp) -> bool:
     """Whether the launch does nothing with the tensor, or with one that may be the same, but add to it."""
     launch = operation.parent_op()
     while launch is not None and not isinstance(launch, LaunchOp):
@@ -73,7 +73,7 @@ def _only_sums(state: TtirState, operation: StoreOp | ScatterOp) -> bool:
         return base is operation.base or may_be
 
     accesses = [] if launch is None else [op for op in launch.walk() if isinstance(op, AccessOp) and is_same(op.base)]
-    return all(isinstance(op, StoreOp | ScatterOp) and op.atomic == operation.atomic for op in accesses)
+    return all(isinstance(op, WriteOp) and op.atomic == operation.atomic for op in accesses)
 
 
 class _Words:

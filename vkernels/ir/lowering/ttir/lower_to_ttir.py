@@ -22,6 +22,7 @@ from .control import lower_for, lower_if, lower_while
 from .descriptors import make_descriptors
 from .dots import lower_dot, lower_scaled_dot
 from .elementwise import TTIR_CASTS, TTIR_ELEMENTWISE
+from .fetches import lower_fetch
 from .fuse_multiply_add import fuse_multiply_add
 from .guard_loop_reductions import guard_loop_reductions
 from .join_loops import join_loops
@@ -232,6 +233,7 @@ _HANDLERS: dict[str, Handler] = {
     "vk.gather": lower_load,
     "vk.store": lower_store,
     "vk.scatter": lower_store,
+    "vk.fetch": lower_fetch,
     "vk.broadcast": lower_broadcast,
     "vk.position": lower_position,
     "vk.below": lower_below,

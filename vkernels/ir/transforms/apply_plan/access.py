@@ -9,18 +9,21 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from ...analysis.accesses import ancestors
 from ...dialect import (
     AccessOp,
+    FetchOp,
     IndexAttr,
     PositionOp,
     RangeOp,
-    ScatterOp,
     ScratchType,
     StoreOp,
     TensorArgumentType,
+    WriteOp,
     arith,
     axes_of,
     sizes_of,
     tile_type,
 )
+from ...errors import PlanError
+from ...locations import place_of
 from .descriptors import is_described
 from .frames import LoopFrame, below, both, broadcast, broadcast_mask, joined
 from .homes import first_indices, load_home
@@ -63,7 +66,7 @@ def has_one_element(state: MappingState, loop: RangeOp) -> bool:
 
 def emit_access(state: MappingState, frame: LoopFrame, op: AccessOp) -> None:
     """Emit a load or store: add the starts of its tile's axes to its offsets, and mask elements out of range."""
-    writes = isinstance(op, StoreOp | ScatterOp)
+    writes = isinstance(op, WriteOp)
     private = isinstance(op.base.type, ScratchType)
     if op.base in state.copies:
         base, own = state.copies[op.base]
@@ -87,14 +90,16 @@ def emit_access(state: MappingState, frame: LoopFrame, op: AccessOp) -> None:
     written = None if op.mask is None else value_in(state, frame, op.mask)
     active = both(frame, [written, active_mask(state, frame, op, tile)])
     mask = both(frame, [active, *(broadcast_mask(frame, one, tile) for one in inside)])
-    value = [value_in(state, frame, op.value)] if isinstance(op, StoreOp | ScatterOp) else []
+    value = [value_in(state, frame, op.value)] if isinstance(op, WriteOp) else []
+    expected = [] if not isinstance(op, FetchOp) or op.expected is None else [value_in(state, frame, op.expected)]
+    segments = [*([len(expected)] if isinstance(op, FetchOp) else []), *([1] * len(value))]
     properties: dict[str, Attribute] = {
         **op.properties,
         "index": ArrayAttr([*first, *indices]),
         "within": ArrayAttr(StringAttr(axis) for axis in bounds),
         "guarded": DenseArrayBase.from_list(i64, [len(first) + dimension for dimension in guarded]),
         "operandSegmentSizes": DenseArrayBase.from_list(
-            IntegerType(32), [1] * len(value) + [1, len(offsets), len(bounds), int(mask is not None)]
+            IntegerType(32), [*segments, 1, len(offsets), len(bounds), int(mask is not None)]
         ),
     }
     is_streamed = isinstance(op.base.type, TensorArgumentType) and op.base.name_hint in state.plan.streams
@@ -103,13 +108,13 @@ def emit_access(state: MappingState, frame: LoopFrame, op: AccessOp) -> None:
     in_scratchpad = private and op.base not in state.lasting
     if state.plan.descriptors and mask is None and is_described(state, op, bounds):
         properties["described"] = UnitAttr()
-    if isinstance(op, StoreOp | ScatterOp) and op.atomic is not None and (in_scratchpad or op.base in state.exclusive):
+    if isinstance(op, WriteOp) and op.atomic is not None and (in_scratchpad or op.base in state.exclusive):
         properties["exclusive"] = UnitAttr()
     made = type(op).create(
-        operands=[*value, base, *offsets, *bounds.values(), *([] if mask is None else [mask])],
+        operands=[*expected, *value, base, *offsets, *bounds.values(), *([] if mask is None else [mask])],
         properties=properties,
         attributes=op.attributes,
-        result_types=[] if writes else [tile],
+        result_types=[tile] if op.results else [],
         location=op.location,
     )
     if writes:
@@ -165,8 +170,14 @@ def _add_store(state: MappingState, frame: LoopFrame, made: AccessOp, op: Access
         if not (state.axes[axis].is_tile and state.axes[axis].has_one_program)
     ]
     if not firsts:
-        frame.block.add_op(made)
+        frame.add_for(op.results, made)
         return
+    if op.results:
+        raise PlanError(
+            "an atomic whose result is used lacks a tile axis: one of its programs would know the result",
+            place_of(op),
+            help="Give the value all tile axes: `vk.full((i,), 1)` has an update for each position of `i`.",
+        )
     regions = [Region(Block([made, scf.YieldOp.create()])), Region()]
     frame.block.add_op(scf.IfOp.create(operands=[joined(frame, firsts)], regions=regions, location=op.location))
 

@@ -20,10 +20,9 @@ from ...dialect import (
     LaunchOp,
     LoadOp,
     MappedOp,
-    ScatterOp,
     ScratchOp,
-    StoreOp,
     WordDotOp,
+    WriteOp,
     axes_of,
 )
 from ..version_chunks.scalars import Scalars, Truth
@@ -66,7 +65,7 @@ def _in_launch(launch: LaunchOp, mapped: MappedOp, lanes: str) -> None:
         for op in ops:
             if isinstance(op, scf.ForOp) and _is_loop_of_dots(op):
                 _version_loop(op, mapped)
-            elif isinstance(op, StoreOp | ScatterOp) and op.atomic is None and lanes in axes_of(op.tile):
+            elif isinstance(op, WriteOp) and op.atomic is None and lanes in axes_of(op.tile):
                 _version_store(op, mapped)
 
 
@@ -99,7 +98,7 @@ def _version_loop(loop: scf.ForOp, mapped: MappedOp) -> None:
         _branch(loop, copy, conditions, whole)
 
 
-def _version_store(store: StoreOp | ScatterOp, mapped: MappedOp) -> None:
+def _version_store(store: WriteOp, mapped: MappedOp) -> None:
     """Make two versions of a store, unless it is not masked or guarded, or in ways that are not known."""
     if store.mask is None and not store.guarded_dimensions:
         return
