@@ -195,16 +195,12 @@ class OperationDefinition:
 
 
 def _read(kernel: KernelOp) -> list[str]:
-    from vkernels.ir.dialect import AccessOp, GatherOp, LoadOp, ScatterOp, StoreOp
+    from vkernels.ir.dialect import AccessOp, GatherOp, LoadOp, WriteOp
 
     arguments = kernel.body.block.args
     names: dict[SSAValue, str] = dict(zip(arguments, (name.data for name in kernel.parameters), strict=True))
     accesses = [op for op in kernel.walk() if isinstance(op, AccessOp)]
-    reads = [
-        op
-        for op in accesses
-        if isinstance(op, LoadOp | GatherOp) or (isinstance(op, StoreOp | ScatterOp) and op.atomic)
-    ]
+    reads = [op for op in accesses if isinstance(op, LoadOp | GatherOp) or (isinstance(op, WriteOp) and op.atomic)]
     return [names[op.base] for op in reads if op.base in names]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, overload
 
 from xdsl.ir import Operation, SSAValue
 
-from ...dialect import AccessOp, DotOp, SpillOp, WordDotOp, WordsOp, WriteOp
+from ...dialect import AccessOp, DotOp, SpillOp, StoreOp, WordDotOp, WordsOp, WriteOp
 
 if TYPE_CHECKING:
     from .state import LlvmState
