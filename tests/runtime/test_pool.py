@@ -150,9 +150,8 @@ def work():
 
 def run_script(text: str) -> subprocess.CompletedProcess[str]:
     root = os.path.join(os.path.dirname(__file__), *[os.pardir] * 2)
-    return subprocess.run(
-        [sys.executable, "-c", SCRIPT + text], cwd=root, capture_output=True, text=True, timeout=60, check=False
-    )
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", SCRIPT + text]  # Python's own, of forks
+    return subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=60, check=False)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
