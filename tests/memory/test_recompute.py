@@ -41,14 +41,14 @@ def test_random_steps_have_something_to_make_again():
     assert sum(len(list(can_recompute(step_of(seed), lambda op: True))) for seed in range(120)) > 50
 
 
-@pytest.mark.parametrize("seed", range(25))
-def test_recomputing_is_never_worse_than_not(seed):
+@pytest.mark.parametrize("seed", range(12))
+def test_recomputing_is_never_worse_than_the_whole_search_without(seed):
     trace = step_of(seed)
     machine = machine_of(trace, seed)
     found = search_recomputing(trace, machine, lambda op: True)
     check(found.trace, found.schedule, machine)
-    plain = simulate(trace, search(trace, machine, rounds=0, trials=0, others=()), machine)
-    assert found.run.seconds <= plain.seconds
+    plain = simulate(trace, search(trace, machine), machine)
+    assert found.run.seconds <= plain.seconds * (1 + 2e-6)
     assert found.run.ideal_seconds == trace.seconds
 
 

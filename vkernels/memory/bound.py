@@ -50,8 +50,12 @@ def _waits(trace: MemoryTrace, machine: MemoryMachine) -> tuple[int, defaultdict
     first, count = int(live.argmin()), len(live)
     starts = np.concatenate([[0.0], np.cumsum(np.roll([op.seconds for op in trace.operations], -first))])
     rows = [(0, 0, 0, 0)]
+    lifetimes = trace.lifetimes()
     for each in idle_times(trace):
         written = -(4 * count) if each.written is None else each.written
+        if each.written is None and not trace.tensors[each.tensor].is_global:  # an input, which arrives then
+            start = lifetimes[each.tensor].start
+            written = start if start <= each.last else start - count
         shifts = (turn * count - first for turn in (-1, 0, 1))  # three iterations, for times that wrap
         rows += [(each.last + by, each.next + by, written + by, each.size) for by in shifts]
     last, following, writes, sizes = np.array(rows, dtype=np.int64).T

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from itertools import accumulate
 from math import inf
@@ -111,6 +112,15 @@ class Draft:
         limits = {Tier.HOST: machine.host_bytes, Tier.FLASH: machine.flash_bytes}
         self.rooms = {tier: FreeBytes([0] * self.count, limit) for tier, limit in limits.items()}
         self.chosen: dict[Idle, Tier] = {}
+        self.is_spared = False
+
+    def fork(self) -> Draft:
+        """Return a draft with the same choices, which changes by itself."""
+        other = copy(self)
+        other.chosen = dict(self.chosen)
+        other.device = FreeBytes(self.device.used.tolist(), self.device.limit)
+        other.rooms = {tier: FreeBytes(room.used.tolist(), room.limit) for tier, room in self.rooms.items()}
+        return other
 
     def fits(self, idle: Idle, tier: Tier) -> bool:
         """Whether a tier has room for a tensor, from when it is copied until it is used again."""
@@ -169,6 +179,7 @@ class Draft:
 
     def spare(self) -> None:
         """Release choices that are not needed after all, largest first."""
+        self.is_spared = True
         for each in sorted(self.chosen, key=lambda each: (-each.size, each.tensor, each.last)):
             if self.device.fits(each.last + 1, each.next, each.size):
                 self.release(each)

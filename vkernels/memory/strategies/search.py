@@ -26,12 +26,15 @@ from .autoswap import aoa, doa, swdoa, wdoa
 from .draft import BookedDraft, Draft, Numbers
 from .g10 import EAGER, g10
 from .on_demand import on_demand
+from .relieve import relieve
 from .trade import trade
 
 ROUNDS = 6
 """Rounds of prices for each of the better starts."""
 TRIALS = 60
-"""Exchanges to try, for each lead."""
+"""Exchanges to try, of each kind and for each lead."""
+STARTS = 2
+"""Drafts from which `relieve` starts, beside the best one in which all choices are needed, from which `trade` does."""
 GOOD = 1e-6
 """A schedule that waits for less than this part of the ideal time is good enough."""
 WIDTH = 100
@@ -128,11 +131,15 @@ def _all(
     for _ in range(rounds):
         for pricing in pricings[: len(pricings) // 2]:
             yield from pricing.round()
-    draft = min((each for each in found if each.draft is not None), key=lambda each: each.order).draft
-    assert draft is not None
-    for lead in LEADS:
-        for schedule in trade(draft, lead, trials):
-            yield judge(trace, machine, schedule)
+    if not trials:
+        return
+    drafts = [each.draft for each in sorted(found, key=lambda each: each.order) if each.draft is not None]
+    spared = next(each for each in drafts if each.is_spared)
+    for draft in (spared, *drafts[:STARTS]):
+        draft = draft.fork()
+        for improve, lead in product((trade, relieve) if draft.is_spared else (relieve,), LEADS):
+            for schedule in improve(draft, lead, trials):
+                yield judge(trace, machine, schedule)
 
 
 class _Pricing:
@@ -157,8 +164,9 @@ class _Pricing:
         for spare in (False, True):
             if spare:
                 draft.spare()
+            kept = draft.fork()
             for lead in LEADS:
-                self.found.append(judge(trace, machine, draft.schedule(lead, self.more), draft if spare else None))
+                self.found.append(judge(trace, machine, draft.schedule(lead, self.more), kept))
                 yield self.found[-1]
         least = min(self.found[begin:], key=lambda each: each.order)
         self.best = min(self.best, least.seconds)
