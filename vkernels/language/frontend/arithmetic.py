@@ -154,6 +154,12 @@ class Arithmetic(LocatedEmitter):
         element, dtype = (i64, int64) if computed_element(tile.dtype) == f64 else (i32, int32)
         return Tile(self.result(arith.BitcastOp(tile.ssa, type_of(element, tile.axes))), dtype, tile.axes)
 
+    def from_bits(self, tile: Tile, dtype: DType) -> Tile:
+        """The floats of a dtype, as it is computed, that have the bits of integers."""
+        return Tile(
+            self.result(arith.BitcastOp(tile.ssa, type_of(computed_element(dtype), tile.axes))), dtype, tile.axes
+        )
+
     def widened(self, ssa: SSAValue, dtype: DType, axes: tuple[Axis, ...]) -> Tile:
         """Elements of memory, as a tile in the dtype of the computation."""
         if is_rounded(dtype):
