@@ -70,14 +70,14 @@ def drawing(name: str) -> str:
 
 def bars(plot: Plot) -> Iterator[Bar]:
     """The plot's rows of its measurement's tables of times."""
-    for row in _table_rows((DOCS / "measurements" / plot.measurement).read_text()):
+    for row in table_rows((DOCS / "measurements" / plot.measurement).read_text()):
         if plot.measurement == GPU and re.match(plot.rows, row.get("row", "")) and "torch, µs" in row:
-            yield Bar(row["row"], _number(row["torch / ours"]), _number(row["hand / ours"]))
+            yield Bar(row["row"], number_in(row["torch / ours"]), number_in(row["hand / ours"]))
         elif plot.measurement == CPU and re.match(plot.rows, row.get("function", "")) and "times faster" in row:
-            yield Bar(f"{row['function']} {row['shape']}", _number(row["times faster"]))
+            yield Bar(f"{row['function']} {row['shape']}", number_in(row["times faster"]))
 
 
-def _table_rows(text: str) -> Iterator[Mapping[str, str]]:
+def table_rows(text: str) -> Iterator[Mapping[str, str]]:
     """Each row of each table, by the names of its columns; of columns of one name the first."""
     head: Sequence[str] | None = None
     for line in text.splitlines():
@@ -90,7 +90,7 @@ def _table_rows(text: str) -> Iterator[Mapping[str, str]]:
             yield dict(reversed(list(zip(head, cells, strict=False))))
 
 
-def _number(cell: str) -> float | None:
+def number_in(cell: str) -> float | None:
     found = re.match(r"[\d.]+", cell)
     return float(found[0]) if found else None
 
@@ -110,33 +110,35 @@ def _svg(title: str, rows: Sequence[Bar]) -> str:
         'font-family="system-ui, sans-serif" role="img">',
         f"<title>{escape(title)}: how many times as fast as torch</title>",
         f'<rect width="{WIDTH}" height="{height}" rx="8" fill="#fff"/>',
-        _text(16, 26, title, 15, INK, "start", ' font-weight="600"'),
-        _text(16, 46, f"times as fast as torch{' (points: as Triton by hand)' if by_hand else ''}", 12, GREY, "start"),
+        text_at(16, 26, title, 15, INK, "start", ' font-weight="600"'),
+        text_at(
+            16, 46, f"times as fast as torch{' (points: as Triton by hand)' if by_hand else ''}", 12, GREY, "start"
+        ),
     ]
     bottom = height - 30
     for tick in (0.25, 0.5, 1, 2, 4, 8):
         if low <= tick <= high:
             colour = INK if tick == 1 else GRID
             lines.append(f'<path d="M{at(tick)} 58L{at(tick)} {bottom}" stroke="{colour}" stroke-width="1"/>')
-            lines.append(_text(at(tick), bottom + 18, f"{tick:g}×", 11, GREY, "middle"))
+            lines.append(text_at(at(tick), bottom + 18, f"{tick:g}×", 11, GREY, "middle"))
     for index, bar in enumerate(rows):
         lines += _bar(bar, 62 + ROW * index, at)
     return "\n".join([*lines, "</svg>", ""])
 
 
 def _bar(bar: Bar, top: float, at: Callable[[float], float]) -> Iterator[str]:
-    yield _text(LEFT - 10, top + 15, bar.label, 12, INK, "end")
+    yield text_at(LEFT - 10, top + 15, bar.label, 12, INK, "end")
     if bar.beside_torch:
         begin, end = sorted((at(1.0), at(bar.beside_torch)))
         colour = FAST if bar.beside_torch >= 1 else SLOW
         yield f'<rect x="{begin}" y="{top + 4}" width="{max(end - begin, 1):.1f}" height="{ROW - 9}" fill="{colour}"/>'
-        yield _text(WIDTH - 12, top + 15, f"{bar.beside_torch:.2f}", 12, INK, "end")
+        yield text_at(WIDTH - 12, top + 15, f"{bar.beside_torch:.2f}", 12, INK, "end")
     if bar.beside_hand:
         centre = f'cx="{at(bar.beside_hand)}" cy="{top + ROW / 2 - 0.5}"'
         yield f'<circle {centre} r="4" fill="#fff" stroke="{HAND}" stroke-width="2"/>'
 
 
-def _text(x: float, y: float, text: str, size: int, colour: str, anchor: str, more: str = "") -> str:
+def text_at(x: float, y: float, text: str, size: int, colour: str, anchor: str, more: str = "") -> str:
     place = f'x="{x:g}" y="{y:g}" font-size="{size}" text-anchor="{anchor}"'
     return f'<text {place} fill="{colour}"{more}>{escape(text)}</text>'
 

@@ -15,6 +15,7 @@ from contextlib import ContextDecorator
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from vkernels.compiler import timeline
 from vkernels.compiler.arguments import CPU
 from vkernels.compiler.background import start_in_background
 from vkernels.compiler.request import CompileTarget
@@ -52,7 +53,7 @@ class CallKind:
     """
 
     def __init__(self, key: CallKey, compilation: Compilation, cores: int):
-        self.name, self.key = str(key), key.digest
+        self.name, self.key, self.kernel = str(key), key.digest, compilation.request.kernel
         self.whole: float | None = None
         self.is_short, self._noted = False, 0
         self._compilation, self._cores = compilation, cores
@@ -131,7 +132,8 @@ class CohostedCalls:
             return
         lease, start = task.lease, perf_counter()
         if lease is None or lease.version != HOST.version or start >= lease.until:
-            lease = HOST.begin(task, kind)
+            with timeline.working("wait", kind.kernel):
+                lease = HOST.begin(task, kind)
             start = perf_counter()
         else:
             task.in_call, task.kind = True, kind

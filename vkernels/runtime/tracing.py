@@ -30,7 +30,7 @@ CALL, RUN, PAUSE, GAP = "call", "run", "pause", "gap"
 @dataclass(frozen=True)
 class TracedSpan:
     """A span of time in a thread, in seconds of `time.perf_counter()`. `kind`: call, run, gap, build, plan, compile,
-    pause, or the direction of a transfer.
+    wait, pause, or the direction of a transfer.
 
     `about`: what a viewer shows beside it.
     """

@@ -21,6 +21,7 @@ from vkernels.runtime.coordinator.cohost import HOST, Company, Way
 from vkernels.runtime.dispatch import launcher_of
 from vkernels.runtime.pool import is_native
 from vkernels.runtime.threads import forget_calls
+from vkernels.runtime.tracing import tracing
 
 pytestmark = pytest.mark.compile
 
@@ -212,6 +213,16 @@ def test_code_that_cannot_be_bound_keeps_nobody_waiting(side_by_side, monkeypatc
         with Neighbour(), pytest.raises(vk.SetupError, match="no more threads"):
             until_beside(lambda: softmax(x))
         assert not task.in_call
+
+
+def test_a_trace_shows_that_calls_wait_for_their_part():
+    x = torch.randn(702, 904)
+    with vk.cohost(), tracing() as trace:
+        softmax(x)
+    (wait,) = [span for span in trace.spans if span.kind == "wait"]
+    (run,) = [span for span in trace.spans if span.kind == "run"]
+    assert run.start <= wait.start <= wait.end <= run.end
+    assert wait.about["kernel"] == "softmax_rows"
 
 
 def test_it_may_decorate_a_function():
