@@ -96,12 +96,13 @@ class Machine:
 
     @staticmethod
     def here(threads: int) -> Machine:
-        import llvmlite.binding as llvm
         import torch
+
+        from vkernels.compiler.backends.llvm import host_processor
 
         limits = cpu_limits()
         return Machine(
-            llvm.get_host_cpu_name(), limits.multiprocessors, threads,
+            host_processor(), limits.multiprocessors, threads,
             limits.register_bytes, limits.shared, limits.cache,
             platform.python_version(), torch.__version__,
         )  # fmt: skip
