@@ -41,8 +41,9 @@ def two_threads(monkeypatch):
 
 @pytest.fixture
 def side_by_side(monkeypatch):
-    """Whatever meets runs side by side."""
+    """Whatever meets runs side by side, however short it is."""
     monkeypatch.setattr(Company, "fits", True)
+    monkeypatch.setattr(cohosted_calls, "SHORT", 0.0)
 
 
 class Neighbour:
@@ -223,6 +224,19 @@ def test_a_trace_shows_that_calls_wait_for_their_part():
     (run,) = [span for span in trace.spans if span.kind == "run"]
     assert run.start <= wait.start <= wait.end <= run.end
     assert wait.about["kernel"] == "softmax_rows"
+
+
+def test_short_calls_on_one_thread_wait_for_nobody(monkeypatch):
+    monkeypatch.setattr(cohosted_calls, "SHORT", float("inf"))
+    x = torch.randn(8, 9)
+    with vk.cohost():
+        for _ in range(100):
+            softmax(x)
+        (task,) = HOST._tasks
+        assert task.kind.is_short
+        monkeypatch.setattr(HOST, "begin", None)
+        torch.testing.assert_close(softmax(x), x.softmax(-1))
+        assert not task.in_call
 
 
 def test_it_may_decorate_a_function():
