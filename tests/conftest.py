@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import compileall
 import gc
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Sequence
 from hashlib import sha256
@@ -109,6 +111,15 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # torch's threads would wait for cores that other workers hold
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
     store_cpu_rates(family_cpu_rates())  # so that no process of the tests measures
+    compile_modules()
+
+
+def compile_modules() -> None:
+    """Compile our modules once where Python is set to keep no byte code: each process of the tests would compile all
+    that it imports."""
+    if sys.dont_write_bytecode:
+        for package in vkernels.__path__:
+            compileall.compile_dir(package, quiet=2)
 
 
 def use_own_board(config: pytest.Config) -> None:
