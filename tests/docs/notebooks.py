@@ -25,6 +25,18 @@ KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 
 def notebook_of(page: str) -> str:
     """A page's notebook, as JSON: its cells are run, and what they print is what the page shows, but for places."""
+    cells = cells_of(page)
+    run = iter(printed_by(cells))
+    for number, cell in enumerate(cells):
+        if cell["cell_type"] == "code":
+            _keep(cell, next(run))
+        cell["id"] = hashlib.sha256(f"{number} {cell['source']}".encode()).hexdigest()[:8]
+    made = {"cells": cells, "metadata": {"kernelspec": KERNEL, "language_info": {"name": "python"}}, **FORMAT}
+    return json.dumps(made, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+
+
+def cells_of(page: str) -> list[dict[str, Any]]:
+    """The cells of a page's notebook, with what the page shows that they print."""
     cells, at = [], 0
     for block in blocks(page):
         if block.language != "python":
@@ -33,14 +45,12 @@ def notebook_of(page: str) -> str:
         cells += _text(page[at:begin])
         cells.append(_code(page, block))
         at = block.end if block.shown is None else page.index("```\n", block.shown[1]) + len("```\n")
-    cells += _text(page[at:])
-    run = iter(printed_by(cells))
-    for number, cell in enumerate(cells):
-        if cell["cell_type"] == "code":
-            _keep(cell, next(run))
-        cell["id"] = hashlib.sha256(f"{number} {cell['source']}".encode()).hexdigest()[:8]
-    made = {"cells": cells, "metadata": {"kernelspec": KERNEL, "language_info": {"name": "python"}}, **FORMAT}
-    return json.dumps(made, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+    return cells + _text(page[at:])
+
+
+def is_shown(shown: str, printed: str) -> bool:
+    """Whether a page shows what is printed, but for places."""
+    return matches(PLACE.sub("", shown), PLACE.sub("", printed))
 
 
 def _text(text: str) -> list[dict[str, Any]]:
@@ -62,7 +72,7 @@ def _stream(text: str) -> list[dict[str, Any]]:
 def _keep(cell: dict[str, Any], printed: str) -> None:
     """Replace what a cell shows by what it printed; lines that a page leaves out stay out."""
     shown = shown_by(cell)
-    assert matches(PLACE.sub("", shown), PLACE.sub("", printed)), f"printed:\n{printed}\nthe page shows:\n{shown}"
+    assert is_shown(shown, printed), f"printed:\n{printed}\nthe page shows:\n{shown}"
     if not LEFT_OUT.search(shown):
         cell["outputs"] = _stream(printed)
 

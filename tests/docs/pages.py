@@ -48,14 +48,19 @@ def blocks(page: str) -> list[Block]:
     return made
 
 
-def with_results(path: Path, folder: Path) -> str:
-    """The page with what its code prints now. Raises what its code raises, and `AssertionError` for unshown prints."""
+def with_results(path: Path, folder: Path, without: str | None = None) -> str:
+    """The page with what its code prints now. Raises what its code raises, and `AssertionError` for unshown prints.
+
+    Blocks of bash that begin with `without` do not run, and stay as they are.
+    """
     page = path.read_text()
     file = folder / f"{path.stem.replace('-', '_')}.py"
     names: dict[str, object] = {"__name__": file.stem}
     file.write_text("")
     made, at = [], 0
     for block in blocks(page):
+        if without is not None and block.language == "bash" and block.text.startswith(without):
+            continue
         found = _python(block, file, names) if block.language == "python" else _bash(block.text, folder)
         found = "\n".join(line.rstrip() for line in found.replace(f"{folder}/", "").splitlines())
         assert block.shown or not found, f"{path.name}: nothing shows what this prints:\n{block.text}\n{found}"

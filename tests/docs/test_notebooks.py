@@ -1,4 +1,4 @@
-"""Notebooks are their pages, and print what they show. `pytest --update-goldens` makes them anew."""
+"""Notebooks are their pages, and print what they show. `pytest -m thorough --update-goldens` makes them anew."""
 
 from __future__ import annotations
 
@@ -7,12 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from .notebooks import notebook_of, printed_by
+from .notebooks import cells_of, is_shown, notebook_of, printed_by, shown_by
 
 DOCS = Path(__file__).parents[2] / "docs"
 NOTEBOOKS = ("tutorial",)
 
 
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_the_notebook_is_the_page(name):
+    """`test_pages` runs the page itself."""
+    cells = json.loads((DOCS / f"{name}.ipynb").read_text())["cells"]
+    made = cells_of((DOCS / f"{name}.md").read_text())
+    assert [(cell["cell_type"], cell["source"]) for cell in cells] == [
+        (cell["cell_type"], cell["source"]) for cell in made
+    ], "make the notebook anew with `pytest -m thorough tests/docs/test_notebooks.py --update-goldens`"
+    for cell, of_page in zip(cells, made, strict=True):
+        if cell["cell_type"] == "code":
+            assert is_shown(shown_by(of_page), shown_by(cell)), cell["source"]
+
+
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_the_notebook_is_the_page_and_prints_what_it_shows(name, golden, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -41,13 +41,27 @@ PAGES = [
 ]
 
 
+COMPILING = {"tutorial.md": "vk explain"}
+"""Commands that the usual run leaves out, as they compile for GPUs: `test_all_commands_of_the_page` runs them."""
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_the_page_shows_what_its_code_prints(name, tmp_path, golden, monkeypatch):
+    check_page(name, tmp_path, golden, monkeypatch, COMPILING.get(name))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", COMPILING)
+def test_all_commands_of_the_page(name, tmp_path, golden, monkeypatch):
+    check_page(name, tmp_path, golden, monkeypatch, None)
+
+
+def check_page(name, tmp_path, golden, monkeypatch, without):
     monkeypatch.chdir(tmp_path)  # where its files go
     monkeypatch.syspath_prepend(tmp_path)
     if "\nvk explain" in (DOCS / name).read_text() and triton.__version__.split(".")[:2] != ["3", "9"]:
         pytest.skip(f"the page shows what Triton 3.9 compiles, here is {triton.__version__}")
-    golden(DOCS / name, with_results(DOCS / name, tmp_path))
+    golden(DOCS / name, with_results(DOCS / name, tmp_path, without))
 
 
 PAGE = """```python
@@ -85,6 +99,12 @@ def test_what_was_not_printed_is_replaced(shown, tmp_path):
 def test_marked_blocks_are_left_alone(tmp_path):
     (tmp_path / "page.md").write_text("<!-- mine -->\n```python\nraise ValueError\n```\n")
     assert "raise" in with_results(tmp_path / "page.md", tmp_path)
+
+
+def test_commands_that_do_not_run_stay(tmp_path):
+    text = "```bash\nvk tune\n```\n```text\n0.1 s\n```\n" + PAGE % "one\ntwo\n"
+    (tmp_path / "page.md").write_text(text)
+    assert with_results(tmp_path / "page.md", tmp_path, "vk tune") == text.replace("two\n", "two\nthree\n")
 
 
 def test_a_block_that_names_a_file_becomes_it(tmp_path):
