@@ -96,7 +96,14 @@ def test_importing_and_looking_measure_nothing():
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
-def test_what_is_measured_makes_sense():
+@pytest.mark.parametrize(
+    ("max_bytes", "rounds"),
+    [(1 << 26, 3), pytest.param(measuring.MAX_BYTES, measuring.ROUNDS, marks=pytest.mark.thorough)],
+)
+def test_what_is_measured_makes_sense(monkeypatch, max_bytes, rounds):
+    monkeypatch.setattr(measuring, "MAX_BYTES", max_bytes)
+    monkeypatch.setattr(measuring, "ROUNDS", rounds)
+    monkeypatch.setattr(measuring, "MOST_ROUNDS", 5 * rounds)
     rates = measuring.measure_cpu(lambda cores: (7e-6, 5e-5)).rates
     assert (rates.launch, rates.wake) == (7e-6, 5e-5)
     assert all(low <= getattr(rates, name) <= high for name, (low, high) in RANGES.items())
