@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from importlib.metadata import version
 
 import numpy as np
@@ -231,15 +230,31 @@ def test_the_default_job_runs_as_a_process():
     assert 0 < data["survivors"] < 1797
 
 
+ANNOUNCED = """
+from vkernels.commands import main
+from vkernels.sparse_network import generate
+
+make = generate.radix_network
+
+def announce(*args, **kwargs):
+    print("begun", flush=True)
+    return make(*args, **kwargs)
+
+generate.radix_network = announce
+main()
+"""
+"""A program that says when the command's work begins."""
+
+
 def test_an_interrupted_run_is_code_130():
     process = subprocess.Popen(
-        [sys.executable, "-c", "from vkernels.commands import main; main()", "run", "spdnn", "--neurons", "65536"],
+        [sys.executable, "-c", ANNOUNCED, "run", "spdnn", "--neurons", "65536"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env=WIDE,
     )
-    time.sleep(4)
+    assert process.stdout.readline() == "begun\n"
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130
