@@ -42,7 +42,7 @@ def ways(kernel: vk.Kernel, gpu: Gpu):
     return kernel.interpret, kernel._launcher, lambda *given: gpu.run(kernel, given, {})
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("number", range(12))
 def test_random_kernels_of_integers(number, tmp_path):
     seed = fresh_seed()
@@ -50,7 +50,7 @@ def test_random_kernels_of_integers(number, tmp_path):
     kernel = kernel_of(case, tmp_path)
     check(case, kernel.interpret, "interpreted")
     check(case, kernel, "on the CPU")
-    with on_a_gpu([NVIDIA, AMD, SMALL][number % 3], seed):
+    with on_a_gpu([NVIDIA, AMD, SMALL][seed % 3], seed):
         check(case, kernel, "as on a GPU")
 
 

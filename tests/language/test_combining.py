@@ -122,6 +122,7 @@ def test_a_variance_far_from_zero(length):
         np.testing.assert_allclose(out, x.astype(np.float64).var(1), rtol=2e-2, atol=1e-5)
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "uint8"])
 @pytest.mark.parametrize("length", LENGTHS)
 def test_elements_combine_in_order(length, dtype):

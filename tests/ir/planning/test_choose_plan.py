@@ -55,7 +55,7 @@ def sizes_for(kernel, data):
     return sizes
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("limits", [CPU, GPU], ids=["cpu", "gpu"])
 @pytest.mark.parametrize("name", KERNELS)
 def test_what_was_chosen_before_changes_no_choice(name, limits):
@@ -230,6 +230,7 @@ def test_few_rows_are_multiplied_with_many_loads_under_way_on_nvidia(device, row
     assert least <= plan.stages <= most
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("degree", [2, 4, 5])
 def test_chained_small_products_have_lanes_along_their_batch(degree: int, dtype: str) -> None:
