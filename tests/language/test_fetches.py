@@ -153,6 +153,24 @@ def test_each_program_must_have_updates():
         of_one_axis(np.zeros(1, np.int64), np.zeros(5, np.int64))
 
 
+@vk.kernel
+def two_of_them(first: Int[vk.Tensor, "N"], second: Int[vk.Tensor, "N"], old: Int[vk.Tensor, "N"]):
+    i = vk.tile("N")
+    old[i] = vk.atomic_add(first[i], 1)
+    vk.atomic_add(second[i], 2)
+
+
+def test_tensors_whose_updates_are_seen_are_apart():
+    first, old = np.zeros(9, np.int64), np.full(9, -7)
+    with pytest.raises(vk.ArgumentError):
+        two_of_them(first, first, old)
+    second = np.zeros(9, np.int64)
+    two_of_them(first, second, old)
+    np.testing.assert_array_equal(first, 1)
+    np.testing.assert_array_equal(second, 2)
+    np.testing.assert_array_equal(old, 0)
+
+
 def test_deterministic_calls_refuse_them():
     kernel = vk.kernel(deterministic=True)(tickets_of_any)
     with pytest.raises(vk.UnsupportedError, match="what each update finds"):

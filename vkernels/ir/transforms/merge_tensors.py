@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 
 from ..analysis.accesses import MemoryAccess, accesses_of, ancestors
 from ..analysis.meeting import elementwise, never_meet
-from ..dialect import KernelOp, RangeOp, TileOp
+from ..dialect import FetchOp, KernelOp, RangeOp, TileOp
 
 
 def works_in_place(kernel: KernelOp, one: str, other: str) -> bool:
@@ -20,7 +20,7 @@ def works_in_place(kernel: KernelOp, one: str, other: str) -> bool:
     what has been written already, and meet it only at the same positions of all tile axes, since otherwise several
     programs access the same elements; or it must never meet it. Their declared dimensions must be the same. Both may
     be written if both are only updated by the same atomic operation: with `atomic_add` alone, they are two parts of
-    one sum.
+    one sum. What updates of one find would depend on those of the other, so no result of theirs may be used.
     """
     arguments = _arguments(kernel)
     first, second = arguments[one], arguments[other]
@@ -32,7 +32,8 @@ def works_in_place(kernel: KernelOp, one: str, other: str) -> bool:
 
     def apart(a: MemoryAccess, b: MemoryAccess) -> bool:
         if a.writes and b.writes:
-            return bool(a.atomic) and a.atomic == b.atomic
+            fetches = isinstance(a.op, FetchOp) or isinstance(b.op, FetchOp)
+            return bool(a.atomic) and a.atomic == b.atomic and not fetches
         load, store = (b, a) if a.writes else (a, b)
         is_later = order[load] < order[store] and not (_loops(load.op) & _loops(store.op))
         return (is_later and elementwise(a, b, tiles)) or never_meet(a, b)

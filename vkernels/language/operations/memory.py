@@ -87,6 +87,7 @@ def _fetched(target: SubscriptReference, value: Any, kind: str, expected: Any = 
     is_used = builder.is_result_used
     old = builder.fetch(target, value, kind, expected)
     if not is_used:
+        builder.boundary(None)
         return None
     found = builder.unnamed_scratch(old.axes, old.dtype, "fetched")
     found[old.axes] = old

@@ -9,7 +9,7 @@ from itertools import chain
 from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
-from ...dialect import DotOp, PhaseOp, RangeOp, ReductionOp, ScanByOp, ScanOp
+from ...dialect import DotOp, FetchOp, PhaseOp, RangeOp, ReductionOp, ScanByOp, ScanOp
 from ...dialect.blocks import terminator
 from ...errors import PlanError
 from ...locations import place_of
@@ -97,7 +97,8 @@ def _nests_of(
     carried_along = {total for group in schedule.online for total in group.totals}
     for item, chunks, has_effect, reduction in work:
         if has_effect:
-            _nest_for(schedule, nests, chunks, item).effects.append(item)
+            nest = _nest_of_fetch(nests, item) or _nest_for(schedule, nests, chunks, item)
+            nest.effects.append(item)
         elif item in carried_along:
             continue
         elif reduction is not None:
@@ -110,6 +111,12 @@ def _nests_of(
     for nest in nests:
         nest.axes = _ordered(schedule, nest, plan)
     return nests
+
+
+def _nest_of_fetch(nests: Sequence[Nest], item: Operation) -> Nest | None:
+    """The nest of the fetch whose result an item stores: another would fetch again."""
+    fetches = {value.owner for value in item.operands if isinstance(value.owner, FetchOp)}
+    return next((nest for nest in nests if not fetches.isdisjoint(nest.effects)), None)
 
 
 def _groups_of(schedule: NestSchedule, item: Operation) -> list[Online]:
@@ -165,7 +172,8 @@ def slice_for(schedule: NestSchedule, values: Iterable[SSAValue]) -> list[Operat
 
 
 def _ordered(schedule: NestSchedule, nest: Nest, plan: Plan) -> tuple[str, ...]:
-    """Loop order: outermost the few axes of the results of inner reductions; innermost the scanned axis."""
+    """Loop order: outermost the few axes of the results of inner reductions; innermost the scanned axis, of
+    several that of the scan in most loops."""
     if len(nest.axes) < 2:
         return nest.axes
     analysis = schedule.analysis
@@ -173,7 +181,7 @@ def _ordered(schedule: NestSchedule, nest: Nest, plan: Plan) -> tuple[str, ...]:
     reduced: dict[str, int] = {}
     for item in slice_for(schedule, nest.roots()):
         if isinstance(item, ScanOp | ScanByOp) and item.axis.data in analysis.chunked:
-            scanned[item.axis.data] = 1
+            scanned[item.axis.data] = max(scanned.get(item.axis.data, 0), len(analysis.chunks(item)))
         elif analysis.is_chunk_reduction(item):
             for result in item.results:
                 reduced.update(dict.fromkeys(analysis.chunks_of_value(result), -1))
