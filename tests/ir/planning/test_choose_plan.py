@@ -80,7 +80,7 @@ def is_power(number):
 @pytest.mark.sample(4)
 @pytest.mark.parametrize("kind", ["cpu", "gpu"])
 @pytest.mark.parametrize("name", KERNELS)
-@settings(max_examples=4, **QUICKLY)
+@settings(max_examples=2, **QUICKLY)
 @given(data=st.data())
 def test_any_limits_and_sizes_get_a_plan_that_fits_or_the_bottom_rung(name, kind, data):
     limits = data.draw(cpus() if kind == "cpu" else gpus(), label="limits")
