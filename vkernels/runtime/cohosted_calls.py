@@ -18,10 +18,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from vkernels.compiler import timeline
 from vkernels.compiler.arguments import CPU
 from vkernels.compiler.background import start_in_background
-from vkernels.compiler.request import CompileTarget
 from vkernels.ir.errors import Error, OptionError, OutOfMemoryError
 from vkernels.ir.fork_safe import fork_safe_lock
-from vkernels.targets.slices import cpu_slice_limits
 
 from .coordinator import get_priority
 from .coordinator.cohost import HOST, Lease, Task, Way
@@ -85,9 +83,11 @@ class CallKind:
 
     def _made(self, threads: int) -> _Share | None:
         """The code that is tuned, or else planned, for so many cores. Deterministic calls keep their plan."""
+        from vkernels.compiler.request import CompileTarget
         from vkernels.compiler.size_classes import EXACT
         from vkernels.ir.planning.beside import demand_of
         from vkernels.ir.planning.needed_parts import needed_parts
+        from vkernels.targets.slices import cpu_slice_limits
 
         whole = self._compilation.request.target.limits
         limits = cpu_slice_limits(threads)
