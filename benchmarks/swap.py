@@ -13,7 +13,7 @@ import gzip
 import json
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import thread_time
 from typing import Annotated
@@ -24,13 +24,14 @@ from swap_draw import BEGIN, END, memory_plot
 
 from vkernels.memory.bound import TimeBound, lower_bound
 from vkernels.memory.imports import read_g10
-from vkernels.memory.links import G10
+from vkernels.memory.links import G10, MemoryMachine
 from vkernels.memory.recompute import search_recomputing
 from vkernels.memory.schedule import SwapSchedule
 from vkernels.memory.simulate import SimulatedRun, simulate
 from vkernels.memory.simulate_engine import Engine, SimulationInput
 from vkernels.memory.strategies import PUBLISHED, search
 from vkernels.memory.strategies.g10 import g10
+from vkernels.memory.strategies.on_demand import on_demand
 from vkernels.memory.strategies.search import Saving, largest_saving
 from vkernels.memory.trace import MemoryTrace
 
@@ -42,6 +43,10 @@ NOISE, DRAWS, SEED = 0.25, 20, 20261121
 """Kernel times are drawn evenly from so much less to so much more, so often."""
 TIGHT = (("bert-256", 20), ("vit-1280", 30), ("vit-1280", 20), ("resnet152-1280", 30))
 """Steps, and GiB of device memory that are few for them."""
+SIZES = (40, 32, 24)
+"""GiB of device memory at which all strategies are compared."""
+PREFETCHED = 2 << 20
+"""Bytes that a page fault of unified memory moves where the driver's prefetching is perfect."""
 TITLES = {"g10": "G10", "deepum_plus": "DeepUM+", "flashneuron": "FlashNeuron", "uvm": "unified memory"}
 console = Console(highlight=False)
 
@@ -80,18 +85,18 @@ def measure(path: Path, saving: bool) -> Found:
         begin = thread_time()
         schedule = strategy(trace, G10)
         planned = thread_time() - begin
-        rows[name] = Row(schedule, simulate(trace, schedule, G10, timeline=True), planned, _noisy(trace, schedule))
+        rows[name] = Row(schedule, simulate(trace, schedule, G10, timeline=True), planned, _noisy(trace, schedule, G10))
         console.print(f"{trace.name:16} {name:16} {rows[name].run.fraction:.4f}  planned in {planned:.1f} s")
     least = largest_saving(trace, G10) if saving else None
     return Found(trace, published, rows, lower_bound(trace, G10), _events(trace, rows[OURS].schedule), least)
 
 
-def _noisy(trace: MemoryTrace, schedule: SwapSchedule) -> tuple[float, ...]:
+def _noisy(trace: MemoryTrace, schedule: SwapSchedule, machine: MemoryMachine) -> tuple[float, ...]:
     draw = random.Random(SEED)
     fractions = []
     for _ in range(DRAWS):
         seconds = [op.seconds * draw.uniform(1 - NOISE, 1 + NOISE) for op in trace.operations]
-        fractions.append(simulate(trace, schedule, G10, seconds).fraction)
+        fractions.append(simulate(trace, schedule, machine, seconds).fraction)
     return tuple(fractions)
 
 
@@ -121,6 +126,39 @@ def tight(traces: Path, cases: Sequence[tuple[str, int]]) -> Iterator[str]:
         line = f"| {trace.name} | {size} | {' | '.join(f'{each:.3f}' for each in numbers)} | {len(again.again)} |"
         console.print(line)
         yield line
+
+
+def at_sizes(traces: Path) -> Iterator[str]:
+    """Markdown: every strategy with several sizes of device memory; ours with noise, and recomputing."""
+    yield (
+        "| step | device, GiB | "
+        + " | ".join(PUBLISHED)
+        + " | ours | bound | ours, noise | best other, noise | recomputing |"
+    )
+    yield "|---|---|" + "---|" * (len(PUBLISHED) + 5)
+    for name in NAMES:
+        trace = read_g10(traces / f"{name}.json.gz")
+        for size in SIZES:
+            machine = G10.with_device(size << 30)
+            made = {each: strategy(trace, machine) for each, strategy in {**PUBLISHED, OURS: search}.items()}
+            noisy = {each: sum(_noisy(trace, schedule, machine)) / DRAWS for each, schedule in made.items()}
+            again = search_recomputing(trace, machine, lambda op: not op.name.startswith("LoadData"))
+            numbers = [
+                *(simulate(trace, schedule, machine).fraction for schedule in made.values()),
+                trace.seconds / lower_bound(trace, machine).seconds,
+                noisy.pop(OURS), max(noisy.values()), again.run.fraction,
+            ]  # fmt: skip
+            line = f"| {trace.name} | {size} | {' | '.join(f'{each:.4f}' for each in numbers)} |"
+            console.print(line)
+            yield line
+
+
+def prefetched(traces: Path) -> Iterator[str]:
+    """Markdown: unified memory where each page fault moves more."""
+    for name in NAMES:
+        trace = read_g10(traces / f"{name}.json.gz")
+        fraction = simulate(trace, on_demand(trace, G10), replace(G10, fault_bytes=PREFETCHED)).fraction
+        yield f"{trace.name} {fraction:.4f}"
 
 
 def tables(found: dict[str, Found]) -> Iterator[str]:
@@ -188,7 +226,8 @@ def main(
 ) -> None:
     """Measure, print, and write tables and plots."""
     found = {name: measure(traces / f"{name}.json.gz", saving) for name in only or NAMES}
-    few = [] if only else ["", *tight(traces, TIGHT)]
+    few = [] if only else ["", *at_sizes(traces), "", *tight(traces, TIGHT)]
+    console.print(f"unified memory, {PREFETCHED >> 20} MiB a fault: {', '.join(prefetched(traces))}")
     text = "\n".join([*tables(found), *few])
     console.print(text, markup=False)
     if only is not None:

@@ -105,3 +105,14 @@ def test_a_map_shows_the_largest_of_many_blocks(vk, tmp_path):
     (tmp_path / "many.csv").write_text("id,lower,upper,size\n" + rows)
     assert vk("plan", "many.csv", "--html", "page.html")[0] == 0
     assert "10 smaller blocks are not shown" in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.usefixtures("trace")
+def test_page_faults_that_move_less_cost_more(vk):
+    seconds = []
+    for size in ("2MiB", "64KiB"):
+        code, output, _ = vk("simulate", "trace.json", "--device", "3GiB", "--fault", size, "--json", "-")
+        assert code == 0
+        seconds.append(next(run["seconds"] for run in json.loads(output)["runs"] if run["name"] == "unified memory"))
+    assert seconds[0] < seconds[1]
+    assert vk("simulate", "trace.json", "--fault", "some")[0] == 2

@@ -25,7 +25,8 @@ class MemoryMachine:
 
     Each link and direction carries one transfer at a time, all four independently. With `shared`, the rate of the
     device's own link in each direction, host and flash share it: the host gets what flash leaves. `fault_seconds`: the
-    cost of a page fault for each `fault_bytes` (only without a plan: unified memory).
+    cost of a page fault for each `fault_bytes` (only without a plan: unified memory). A fault moves 64 KiB, or up to
+    2 MiB where the driver's prefetching finds neighbouring faults.
 
     The overhead of following a schedule for the program's thread (`following.py`; `simulate` ignores it):
     `operation_seconds` for an operation, `made_seconds` for each tensor that it makes, whose bytes are copied at
@@ -44,7 +45,7 @@ class MemoryMachine:
     host_seconds: float = 0.0
     flash_seconds: float = 0.0
     fault_seconds: float = 45e-6
-    fault_bytes: int = 2 << 20
+    fault_bytes: int = 64 << 10
     operation_seconds: float = 0.0
     made_seconds: float = 0.0
     made_rate: float = inf

@@ -49,6 +49,9 @@ Link = Annotated[
 FlashLink = Annotated[
     str | None, typer.Option(metavar="RATE", help="Rate of flash, each way. Default: calibrated, else 3.2GB/s.")
 ]
+Fault = Annotated[
+    str, typer.Option("--fault", metavar="SIZE", help="Bytes that each page fault of unified memory moves, in 45 µs.")
+]
 Calibrated = Annotated[
     Path | None,
     typer.Option("--calibration", metavar="FILE", help="Rates written by `vk memory calibrate --out`."),
@@ -172,6 +175,7 @@ def simulate(
     link: Link = None,
     flash_link: FlashLink = None,
     calibration: Calibrated = None,
+    fault: Fault = "64KiB",
     json: Json = None,
     html: Html = None,
 ) -> None:
@@ -181,7 +185,7 @@ def simulate(
     """
     from . import schedules
 
-    schedules.simulate(trace, schedule, device, (host, flash, link, flash_link, calibration), json, html)
+    schedules.simulate(trace, schedule, device, (host, flash, link, flash_link, calibration), fault, json, html)
 
 
 @app.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 
@@ -23,7 +24,16 @@ from vkernels.memory.trace import MemoryTrace
 
 from ..results import check_writable
 from .offset_map import OffsetMap
-from .options import MachineOptions, console_for, machine_from, read_problem, read_trace, status_line, write_result
+from .options import (
+    MachineOptions,
+    console_for,
+    machine_from,
+    read_problem,
+    read_trace,
+    size_from,
+    status_line,
+    write_result,
+)
 from .page import PageSubject, write_map, write_page
 from .problems import ALIGNMENT, PLACING_SECONDS, PlanOutputs, allocators_for, plan_problem, problem_of
 from .show import (
@@ -99,13 +109,13 @@ def _times(run: SimulatedRun) -> list[float]:
 
 
 def simulate(
-    trace: Path, schedule: Path | None, device: str, machine_options: MachineOptions, json: Path | None,
+    trace: Path, schedule: Path | None, device: str, machine_options: MachineOptions, fault: str, json: Path | None,
     html: Path | None,
 ) -> None:  # fmt: skip
     """Simulate a step under a schedule, or under every strategy."""
     check_writable(json)
     check_writable(html)
-    machine = machine_from(device, *machine_options)
+    machine = replace(machine_from(device, *machine_options), fault_bytes=size_from(fault, "--fault"))
 
     console = console_for(json)
     found = read_trace(trace)

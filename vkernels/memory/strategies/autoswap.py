@@ -3,19 +3,27 @@ capacity.
 
 Four scores. DOA, duration of absence: idle seconds minus the seconds to copy the tensor out and back. AOA, area of
 absence: DOA times the tensor's size. WDOA, weighted: each second is weighted by the bytes live then. SWDOA, submodular:
-these bytes are counted again after each choice.
+these bytes are counted again after each choice. The paper learns weights of the four for each program, as `learned`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import numpy as np
 
+from vkernels.ir.errors import MemoryPlanError
+
 from ..links import MemoryMachine, Tier
 from ..schedule import SwapSchedule
+from ..simulate import run
+from ..simulate_engine import SimulationInput
 from ..trace import MemoryTrace
 from .draft import Draft, Numbers
+
+DRAWS, SEED = 12, 20261127
+"""Random weights to try, and the seed of the draws."""
 
 
 def doa(trace: MemoryTrace, machine: MemoryMachine) -> SwapSchedule:
@@ -35,13 +43,36 @@ def wdoa(trace: MemoryTrace, machine: MemoryMachine) -> SwapSchedule:
 
 def swdoa(trace: MemoryTrace, machine: MemoryMachine) -> SwapSchedule:
     """AutoSwap by submodular weighted duration of absence."""
-    draft = Draft(trace, machine)
+    return _by_weights(Draft(trace, machine), (0.0, 0.0, 0.0, 1.0))
+
+
+def learned(trace: MemoryTrace, machine: MemoryMachine) -> SwapSchedule:
+    """AutoSwap by the weighted sum of its scores that is best in the simulator: each score alone, then random weights.
+
+    The paper chooses the weights to try by Bayesian optimisation.
+    """
+    prepared, draw = SimulationInput(trace, machine), np.random.default_rng(SEED)
+    weights = [*np.eye(4), *draw.dirichlet(np.ones(4), DRAWS)]
+    tried: list[SwapSchedule] = []
+    for each in weights:
+        with suppress(MemoryPlanError):  # host and flash are full; other weights may do
+            tried.append(_by_weights(Draft(trace, machine), each))
+    if not tried:
+        return swdoa(trace, machine)  # raises the error
+    return min(tried, key=lambda schedule: run(prepared, schedule).seconds)
+
+
+def _by_weights(draft: Draft, weights: Sequence[float]) -> SwapSchedule:
+    """Choose one by one by a weighted sum of DOA, AOA, WDOA and SWDOA, each as a part of its largest value."""
     away = _Away(draft)
+    sizes = np.array([each.size for each in draft.idle], dtype=float)
+    fixed = [_parts(each) for each in (away.absent, away.absent * sizes, away.weighted())]
+    base: Numbers = sum((by * each for by, each in zip(weights, fixed, strict=False)), np.zeros_like(sizes))
     open_ = away.part > 0
     while draft.device.excess().any():
         over = np.concatenate([[0], np.cumsum(np.tile(draft.device.excess() > 0, 2))])
         helps = over[away.until] > over[away.since]
-        scores = np.where(open_ & helps, away.weighted(), 0)
+        scores = np.where(open_ & helps, base + weights[3] * _parts(away.weighted()), 0)
         if not scores.any():
             break
         best = int(scores.argmax())
@@ -49,6 +80,12 @@ def swdoa(trace: MemoryTrace, machine: MemoryMachine) -> SwapSchedule:
         draft.choose_if_possible(draft.idle[best])
     draft.cover()
     return draft.schedule()
+
+
+def _parts(scores: Numbers) -> Numbers:
+    """Scores as parts of the largest; none is below 0."""
+    found: Numbers = np.maximum(scores, 0) / max(float(scores.max(initial=0)), 1e-300)
+    return found
 
 
 def _in_order(draft: Draft, score: Callable[[_Away], Numbers]) -> SwapSchedule:
