@@ -72,6 +72,21 @@ def test_most_random_steps_can_be_laid_out_and_some_need_a_schedule():
     assert sum(bool(each.schedule.absences) for each in found) >= 4
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_the_least_memory_that_an_error_names_is_enough(seed):
+    """For the offsets too, which may leave gaps."""
+    drawn = step_of(seed)
+    tensors = tuple(structs.replace(each, size=64 * each.size) for each in drawn.tensors)
+    operations = tuple(structs.replace(each, scratch=0) for each in drawn.operations)
+    trace = replace(drawn, tensors=tensors, operations=operations)
+    machine = replace(machine_of(drawn, seed), device_bytes=1, host_bytes=1 << 40, flash_bytes=0)
+    with pytest.raises(MemoryPlanError, match="are needed") as error:
+        lay_out(trace, machine)
+    assert error.value.least is not None
+    layout = lay_out(trace, machine.with_device(error.value.least))
+    assert layout.device_bytes <= error.value.least
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_a_shelf_finds_what_meets_a_place(seed):
     draw = random.Random(seed)

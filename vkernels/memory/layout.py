@@ -67,14 +67,24 @@ def lay_out(trace: MemoryTrace, machine: MemoryMachine, alignment: int = ALIGNME
     """Find a schedule whose tensors have offsets within the device. Raises `MemoryPlanError` if there is none.
 
     A schedule counts bytes, but offsets may leave gaps. If they do not fit in a memory, the next schedule is made for
-    less of it.
+    less of it, the last one for the least device memory. The error's `least` has offsets.
     """
     sizes = tuple(structs.replace(tensor, size=aligned(tensor.size, alignment)) for tensor in trace.tensors)
     trace = MemoryTrace(trace.name, sizes, trace.operations)
-    check_possible(trace, machine)
     least, at = least_bytes(trace)
-    planned, enough = machine, 0
-    for _ in range(TRIES):
+    try:
+        check_possible(trace, machine)
+    except MemoryPlanError:
+        if least <= machine.device_bytes:
+            raise
+        check_possible(trace, replace(machine, device_bytes=least))
+        planned, tries = replace(machine, device_bytes=least), 1
+    else:
+        planned, tries = machine, TRIES
+    enough = 0
+    for number in range(tries):
+        if number == TRIES - 1:
+            planned = replace(planned, device_bytes=least)
         found = _laid_out(trace, search(trace, planned, rounds=0, trials=0, others=()), machine, alignment)
         over = {name: getattr(found, name) for name in MEMORIES if getattr(found, name) > getattr(machine, name)}
         if not over:
@@ -88,6 +98,13 @@ def lay_out(trace: MemoryTrace, machine: MemoryMachine, alignment: int = ALIGNME
             less["device_bytes"] = max(least, less["device_bytes"])
         planned = replace(planned, **less)
     enough = enough if enough > machine.device_bytes else 0
+    if least > machine.device_bytes:
+        raise MemoryPlanError(
+            f"operation {at} ({trace.operations[at].name}) has to have {sized(least)} at once, and the device has "
+            f"{sized(machine.device_bytes)}: at least {sized(max(least, enough))} are needed",
+            at,
+            max(least, enough),
+        )
     raise MemoryPlanError(
         f"{sized(machine.device_bytes)} are enough for each operation, which needs {sized(least)} at most, but no "
         f"offsets were found within them, and within {sized(machine.host_bytes)} of host: "
