@@ -116,3 +116,13 @@ def test_page_faults_that_move_less_cost_more(vk):
         seconds.append(next(run["seconds"] for run in json.loads(output)["runs"] if run["name"] == "unified memory"))
     assert seconds[0] < seconds[1]
     assert vk("simulate", "trace.json", "--fault", "some")[0] == 2
+
+
+@pytest.mark.usefixtures("trace")
+def test_flash_through_the_host_takes_longer(vk):
+    seconds = []
+    for way in ("--gpu-direct", "--staged"):
+        code, output, _ = vk("simulate", "trace.json", "--device", "3GiB", "--host", "0", way, "--json", "-")
+        assert code == 0
+        seconds.append(json.loads(output)["runs"][-1]["seconds"])
+    assert seconds[0] < seconds[1] < 2 * seconds[0]

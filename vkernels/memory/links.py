@@ -82,6 +82,16 @@ class MemoryMachine:
         """Return the machine with `size` bytes on the device."""
         return replace(self, device_bytes=size)
 
+    def staged(self) -> MemoryMachine:
+        """Return the machine without direct transfers between device and flash: bytes pass through a buffer of the
+        host, first over one link, then over the other."""
+        return replace(
+            self,
+            to_flash=1 / (1 / self.to_host + 1 / self.to_flash),
+            from_flash=1 / (1 / self.from_host + 1 / self.from_flash),
+            flash_seconds=self.host_seconds + self.flash_seconds,
+        )
+
     def is_at_once(self, tier: Tier, size: int) -> bool:
         """Whether the program's thread copies so few bytes itself."""
         return size <= (self.at_once if tier is Tier.HOST else self.flash_at_once)

@@ -52,6 +52,10 @@ FlashLink = Annotated[
 Fault = Annotated[
     str, typer.Option("--fault", metavar="SIZE", help="Bytes that each page fault of unified memory moves, in 45 µs.")
 ]
+Direct = Annotated[
+    bool,
+    typer.Option("--gpu-direct/--staged", help="Flash is copied to the device directly, or through the host's memory."),
+]
 Calibrated = Annotated[
     Path | None,
     typer.Option("--calibration", metavar="FILE", help="Rates written by `vk memory calibrate --out`."),
@@ -176,6 +180,7 @@ def simulate(
     flash_link: FlashLink = None,
     calibration: Calibrated = None,
     fault: Fault = "64KiB",
+    gpu_direct: Direct = True,
     json: Json = None,
     html: Html = None,
 ) -> None:
@@ -185,7 +190,8 @@ def simulate(
     """
     from . import schedules
 
-    schedules.simulate(trace, schedule, device, (host, flash, link, flash_link, calibration), fault, json, html)
+    options = (host, flash, link, flash_link, calibration)
+    schedules.simulate(trace, schedule, device, options, fault, gpu_direct, json, html)
 
 
 @app.command()

@@ -109,13 +109,15 @@ def _times(run: SimulatedRun) -> list[float]:
 
 
 def simulate(
-    trace: Path, schedule: Path | None, device: str, machine_options: MachineOptions, fault: str, json: Path | None,
-    html: Path | None,
+    trace: Path, schedule: Path | None, device: str, machine_options: MachineOptions, fault: str, gpu_direct: bool,
+    json: Path | None, html: Path | None,
 ) -> None:  # fmt: skip
     """Simulate a step under a schedule, or under every strategy."""
     check_writable(json)
     check_writable(html)
     machine = replace(machine_from(device, *machine_options), fault_bytes=size_from(fault, "--fault"))
+    if not gpu_direct:
+        machine = machine.staged()
 
     console = console_for(json)
     found = read_trace(trace)
