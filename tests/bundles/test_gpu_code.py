@@ -21,8 +21,14 @@ from vkernels.bundles.build import bundled, target_of
 from vkernels.bundles.build_request import BuildOptions, BuildRequest
 from vkernels.bundles.bundle import open_bundle, write_bundle
 from vkernels.bundles.container import HEADER, container_of
+from vkernels.bundles.host_sizes import host_arguments
+from vkernels.bundles.manifest import GpuHost, HostStep
+from vkernels.bundles.record_host import recorded_host
 from vkernels.bundles.verify import check_contents
+from vkernels.compiler.arguments import example_arguments
+from vkernels.compiler.request import CompileRequest, CompileTarget
 from vkernels.compiler.session import CompilerSession
+from vkernels.compiler.size_classes import SizeClass
 from vkernels.runtime.dispatch import Launcher
 from vkernels.targets import target_named
 
@@ -49,11 +55,11 @@ def real(tmp_path_factory):
 def pretended(monkeypatch, tmp_path):
     """Builds a bundle whose binaries are the text that the interpreter runs."""
 
-    def build(*requests, **options):
+    def build(*requests, plain=False, **options):
         use(monkeypatch, FakeDriver())
         session = CompilerSession(patience=600.0)
         path = tmp_path / "net.vkb"
-        write_bundle(path, *bundled(requests, BuildOptions(("h200-sxm-141",), **options), session))
+        write_bundle(path, *bundled(requests, BuildOptions(("h200-sxm-141",), plain=plain, **options), session))
         session.close()
         return vk.load(path, trust="unsigned")
 
@@ -103,6 +109,55 @@ def test_aligned_and_other_addresses_run_code_of_their_own(pretended, monkeypatc
     net.softmax(*aligned)
     assert len({code for code, _, _ in driver.loaded}) == len(driver.loaded) == 2
     assert [each.function for each in driver.launches] == [1, 2, 1]
+
+
+def test_plain_code_serves_any_sizes_and_strides(pretended, monkeypatch):
+    path = pretended(request_of(kernels.softmax, SHAPES[:1]), plain=True).bundle.path
+    for shape, offset, turned in ((6, 64), 0, False), ((3, 100), 0, False), ((5, 39), 1, False), ((7, 33), 1, True):
+        net = vk.load(path, trust="unsigned", fallback="plain")  # which has loaded nothing into this driver yet
+        assert {code.role for code in net.bundle.manifest.codes} == {"shape", "class", "plain"}
+        x, out = tensors(shape[::-1] if turned else shape, offset)
+        if turned:
+            x, out = (OnGpu(each.memory.t()) for each in (x, out))
+        use(monkeypatch, driver := RunningDriver([x, out]))
+        net.softmax(x, out)
+        wide = np.exp(x.memory.double().numpy())
+        np.testing.assert_allclose(out.memory.numpy(), wide / wide.sum(1, keepdims=True), rtol=1e-5)
+        assert driver.launches
+
+
+def test_the_host_computes_as_the_compiler_does(pretended):
+    """Of sizes that a call has: by the record of a bundle as by the lowered kernel that it was made of."""
+    session = CompilerSession(patience=600.0)
+    kernel, sizes = kernels.softmax, {"M": 6, "N": 64}
+    arguments = example_arguments(kernel, kernel.signature(**TYPES), sizes)
+    target = target_of("h200-sxm-141")
+    request = CompileRequest(kernel, arguments, CompileTarget(target.limits, target.architecture, target.name))
+    changing = SizeClass({"M": 4096, "N": 1 << 20})
+    lowered = [
+        session.compile(request).of_class(changing).lower(plan).lowered
+        for plan, _ in session.compile(request).of_class(changing).plans.plain()
+    ]
+    session.close()
+    random = np.random.default_rng(seed := np.random.SeedSequence().entropy)
+    print(f"seed {seed}")
+    for each in lowered:
+        for _ in range(20):
+            drawn = {"M": int(random.integers(0, 4097)), "N": int(random.integers(0, 1 << 20))}
+            assert host_arguments(recorded_host(each.host), drawn, "a test") == each.prepare(drawn)
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        ((HostStep("size", "K"),), "a size that its kernel does not have: K"),
+        ((HostStep("addi", of=(0, 1)), HostStep("value", value=1)), "used before it is computed"),
+        ((HostStep("value", value=1 << 61), HostStep("muli", of=(0, 0))), "more than 62 bits"),
+    ],
+)
+def test_records_of_sizes_that_contradict_themselves_are_refused(steps, said):
+    with pytest.raises(vk.BundleError, match=said):
+        host_arguments(GpuHost(steps, (), ((0,),), ((),)), {"M": 1}, "a test")
 
 
 def test_scalars_and_tensors_in_place(pretended, monkeypatch):
@@ -195,7 +250,7 @@ def test_the_cpus_code_of_a_mixed_bundle_runs(real):
 
 def test_code_for_gpus_needs_the_second_format(real, net):
     data = real.read_bytes()
-    assert HEADER.unpack_from(data)[1] == 2
+    assert HEADER.unpack_from(data)[1] == 2  # none for other sizes, which would take the third
     assert HEADER.unpack_from(net.read_bytes())[1] == 1
     with pytest.raises(vk.BundleError, match="format 1 has no code for GPUs"):
         container_of(data[:8] + struct.pack("<I", 1) + data[12:], "old.vkb")

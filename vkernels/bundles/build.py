@@ -91,7 +91,7 @@ def _variant(
             same = [request.same[number] if request.same else ()]
             same += [((other, written),) for written, other in pairs] if options.in_place else []
             if isinstance(target, GpuTarget):
-                of_gpu = gpu_pieces(request, shape, strides, target, options, session, same)
+                of_gpu = gpu_pieces(request, shape, strides, target, options, session, same, is_last)
                 made = [(_gpu_code(draft, piece, target, shape), piece.tuned) for piece in of_gpu]
             else:
                 of_cpu = cpu_pieces(request, shape, strides, target, options, session, same, is_last)
@@ -131,8 +131,9 @@ def _gpu_code(draft: Draft, piece: GpuPiece, target: GpuTarget, shape: Mapping[s
         name: draft.add(f"gpu/{target.architecture}", content, ending) for name, content in piece.binaries.items()
     }  # fmt: skip
     launches = tuple(msgspec.structs.replace(each, binary=names[each.binary]) for each in piece.code.launches)
+    shape = shape if piece.role == "shape" else {}
     return records.Code(
-        target.name, target.architecture, (), "shape", dict(shape), target.limits_shown, plan, piece.rung,
+        target.name, target.architecture, (), piece.role, dict(shape), target.limits_shown, plan, piece.rung,
         piece.assumes, gpu=msgspec.structs.replace(piece.code, launches=launches), same=piece.same,
     )  # fmt: skip
 

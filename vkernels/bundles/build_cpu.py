@@ -115,7 +115,7 @@ def cpu_pieces(
         yield replace(_piece("shape", exact.given(arguments, pairs), target), same=pairs)
     if not (options.plain and for_others):
         return
-    if _may_be_of_class(exact):
+    if may_be_of_class(exact):
         changing = class_at(LEVELS_ON_CPU[-1], {name: max(2, size) for name, size in shape.items()}, False)
         yield from _for_others("class", exact.of_class(changing), target)
     apart = {name: tuple(2 * max(1, each) for each in view.strides) for name, view in arguments.tensors.items()}
@@ -124,7 +124,7 @@ def cpu_pieces(
     yield from _for_others("plain", loose.of_class(any_sizes), target)
 
 
-def _may_be_of_class(compilation: Compilation) -> bool:
+def may_be_of_class(compilation: Compilation) -> bool:
     """Whether plans are chosen for the sizes: an author's, pinned and tuned ones are for those of a call."""
     kernel = compilation.request.kernel
     is_free = kernel.pin is None and kernel.budget is None and not compilation.tuned

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from vkernels.compiler.arguments import Arguments
-from vkernels.compiler.array_layout import is_aligned
+from vkernels.compiler.array_layout import is_aligned, is_large
 from vkernels.compiler.size_classes import WIDE
 from vkernels.ir.errors import ArgumentError, BundleError, NotInBundleError
 from vkernels.ir.launch_arguments import HostArguments, LaunchParameter, ParameterKind
 from vkernels.runtime.events import LaunchRecord
 
 from .bundle import Bundle
+from .host_sizes import host_arguments
 from .loaded_code import read_plan
 from .manifest import Code, GpuLaunch, Variant
 
@@ -70,7 +71,10 @@ class GpuLoader:
         assert gpu is not None, "code for a GPU"
         with device.driver.on(device.number):
             loaded = [self._launch(device, each, name) for each in gpu.launches]
-        prepared = HostArguments(gpu.buffers, tuple(each.programs for each in gpu.launches))
+        if gpu.host is not None:
+            prepared = host_arguments(gpu.host, arguments.sizes, self._bundle.path.name)
+        else:
+            prepared = HostArguments(gpu.buffers, tuple(each.programs for each in gpu.launches))
         try:
             packed = pack(loaded, prepared, arguments)
         except (KeyError, IndexError) as error:
@@ -139,7 +143,8 @@ class FrozenGpuCalls:
 
 
 def reachable(codes: Sequence[Code], arguments: Arguments) -> list[Code]:
-    """The code that a call's addresses allow, that which assumes the most first."""
+    """The code that a call's addresses and the reach of its tensors allow, that which assumes the most first."""
     aligned = {name for name, view in arguments.tensors.items() if is_aligned(view)}
-    found = [code for code in codes if aligned.issuperset(code.assumes.aligned)]
+    large = {name for name, view in arguments.tensors.items() if is_large(view)}
+    found = [code for code in codes if aligned.issuperset(code.assumes.aligned) and large.issubset(code.assumes.large)]
     return sorted(found, key=lambda code: -len(code.assumes.aligned))

@@ -1,4 +1,4 @@
-"""What the manifest of a bundle says, as JSON. docs/bundles.md documents every field; formats 1 and 2.
+"""What the manifest of a bundle says, as JSON. docs/bundles.md documents every field; formats 1 to 3.
 
 A change that older readers cannot know is a new number of the format, and a way to read what came before.
 """
@@ -13,8 +13,9 @@ from msgspec import Meta
 
 from vkernels.ir.errors import BundleError
 
-FORMAT, WITHOUT_GPUS = 2, 1
-"""The newest format that is read, and the one that bundles without code for GPUs are written in."""
+FORMAT, WITHOUT_OTHER_SIZES, WITHOUT_GPUS = 3, 2, 1
+"""The newest format that is read, that of bundles whose code for GPUs serves named sizes only, and that of bundles
+without code for GPUs. Bundles are written in the oldest that has all of their fields."""
 
 MAX_NAME, MAX_TEXT, MAX_ENTRIES, MAX_FILES = 200, 1 << 16, 10_000, 100_000
 MOST = (1 << 62) - 1
@@ -131,11 +132,48 @@ class GpuLaunch(Record, frozen=True):
     parameters: Annotated[tuple[GpuParameter, ...], Meta(max_length=MAX_ENTRIES)]
 
 
+Numbers = Annotated[tuple[Annotated[int, Meta(ge=0, le=MAX_ENTRIES)], ...], Meta(max_length=100)]
+
+
+class HostStep(Record, frozen=True):
+    """A number of a call: its `size` of that name, a `value`, or what an operation `does` with two numbers, `of` which
+    the places in the list are given. Division rounds as the operation of that name in MLIR's arith dialect."""
+
+    does: Literal[
+        "size", "value", "addi", "subi", "muli", "divsi", "remsi", "floordivsi", "ceildivsi", "maxsi", "minsi"
+    ]
+    size: Annotated[str, Meta(max_length=MAX_NAME)] = ""
+    value: Annotated[int, Meta(ge=-MOST, le=MOST)] = 0
+    of: Numbers = ()
+
+
+class HostBytes(Record, frozen=True):
+    """Bytes of a buffer: of an `element`, times its `dimensions`, each the place of a number."""
+
+    element: Annotated[int, Meta(ge=1, le=1 << 20)]
+    dimensions: Numbers = ()
+
+
+class GpuHost(Record, frozen=True):
+    """What the host computes of a call's sizes, for code that serves several.
+
+    `steps`: numbers, one after another. `buffers`: that launches share; of each launch `programs`: the places of the
+    numbers whose product they are, and `swap`: of each program that is resident, beside its `swap_bytes`.
+    """
+
+    steps: Annotated[tuple[HostStep, ...], Meta(max_length=MAX_ENTRIES)]
+    buffers: Annotated[tuple[HostBytes, ...], Meta(max_length=MAX_ENTRIES)]
+    programs: Annotated[tuple[Numbers, ...], Meta(max_length=MAX_ENTRIES)]
+    swap: Annotated[tuple[tuple[HostBytes, ...], ...], Meta(max_length=MAX_ENTRIES)]
+
+
 class GpuCode(Record, frozen=True):
-    """The launches of a call, in order, and the bytes of each buffer that they share."""
+    """The launches of a call, in order, and the bytes of each buffer that they share; or how the `host` computes these
+    and the programs of launches, where code serves several sizes."""
 
     launches: Annotated[tuple[GpuLaunch, ...], Meta(min_length=1, max_length=MAX_ENTRIES)]
     buffers: Annotated[tuple[Count, ...], Meta(max_length=MAX_ENTRIES)] = ()
+    host: GpuHost | None = None
 
 
 class Code(Record, frozen=True):
@@ -215,7 +253,10 @@ class Manifest(Record, frozen=True):
     @property
     def format(self) -> int:
         """The oldest format that has all of its fields."""
-        return FORMAT if any(code.gpu is not None for code in self.codes) else WITHOUT_GPUS
+        gpus = [code.gpu for code in self.codes if code.gpu is not None]
+        if any(gpu.host is not None for gpu in gpus):
+            return FORMAT
+        return WITHOUT_OTHER_SIZES if gpus else WITHOUT_GPUS
 
     def kernel(self, name: str) -> Kernel | None:
         """The kernel of a name."""
@@ -265,6 +306,9 @@ def _check(manifest: Manifest, where: str) -> None:
     for code in manifest.codes:
         if (code.cpu is None) == (code.gpu is None):
             raise BundleError(f"{where}: code for {code.target} must be of a CPU or of a GPU")
+        host = None if code.gpu is None else code.gpu.host
+        if code.gpu and host and not len(code.gpu.launches) == len(host.programs) == len(host.swap):
+            raise BundleError(f"{where}: code for {code.target} does not say the programs of each of its launches")
         used += [code.plan, *code.binaries]
     if missing := sorted(set(used) - files):
         raise BundleError(f"{where}: the file {missing[0]} is missing")

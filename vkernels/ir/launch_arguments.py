@@ -2,8 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+
+SWAP_ALIGNMENT = 64
+"""The alignment of everything in swap space, in bytes."""
+
+
+def _toward_zero(a: int, b: int) -> int:
+    if b == 0:
+        return 0
+    quotient = abs(a) // abs(b)
+    return quotient if (a < 0) == (b < 0) else -quotient
+
+
+SIZE_ARITHMETIC: dict[str, Callable[[int, int], int]] = {
+    "addi": lambda a, b: a + b,
+    "subi": lambda a, b: a - b,
+    "muli": lambda a, b: a * b,
+    "divsi": _toward_zero,
+    "remsi": lambda a, b: a - b * _toward_zero(a, b) if b else 0,
+    "floordivsi": lambda a, b: a // b if b else 0,
+    "ceildivsi": lambda a, b: -(-a // b) if b else 0,
+    "maxsi": max,
+    "minsi": min,
+}
+"""The i64 operations on sizes; x / 0 is 0, as everywhere. Sizes are far from where i64 would wrap."""
 
 
 @dataclass(frozen=True)

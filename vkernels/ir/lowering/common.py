@@ -23,9 +23,6 @@ from ..locations import place_of
 
 _N = TypeVar("_N")
 
-SWAP_ALIGNMENT = 64
-"""The alignment of everything in swap space, in bytes."""
-
 TERMINATORS = ("scf.yield", "scf.condition", "vk.yield", "vk.combined")
 
 Handler = Callable[[Any, Any], None]

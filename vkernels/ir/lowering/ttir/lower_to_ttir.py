@@ -12,8 +12,9 @@ from xdsl.traits import Pure
 
 from vkernels.ir.dialect import REDUCTIONS, BufferOp, LaunchOp, MappedOp, ScratchOp, SizeOp, arith, tt
 from vkernels.ir.facts import Facts
+from vkernels.ir.launch_arguments import SWAP_ALIGNMENT
 
-from ..common import SWAP_ALIGNMENT, Handler, buffer_sizes, ignore, launches_of, swap_of_a_call
+from ..common import Handler, buffer_sizes, ignore, launches_of, swap_of_a_call
 from .accesses import lower_load, lower_store
 from .across_programs import FLATTEN, can_flatten
 from .builder import Number, TtirBuilder

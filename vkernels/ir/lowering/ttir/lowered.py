@@ -16,31 +16,13 @@ from xdsl.ir import Operation, SSAValue
 from vkernels.ir.dialect import BufferOp, LaunchOp, MappedOp, SizeOp, arith
 from vkernels.ir.errors import ArgumentError
 from vkernels.ir.facts import Facts
-from vkernels.ir.launch_arguments import HostArguments, LaunchParameter
+from vkernels.ir.launch_arguments import SIZE_ARITHMETIC, SWAP_ALIGNMENT, HostArguments, LaunchParameter
 from vkernels.ir.text import print_module
 
-from ..common import SWAP_ALIGNMENT, buffer_sizes, launches_of, swap_of_a_call, unsupported
+from ..common import buffer_sizes, launches_of, swap_of_a_call, unsupported
 
-
-def _toward_zero(a: int, b: int) -> int:
-    if b == 0:
-        return 0
-    quotient = abs(a) // abs(b)
-    return quotient if (a < 0) == (b < 0) else -quotient
-
-
-ARITHMETIC: dict[str, Callable[[int, int], int]] = {
-    "arith.addi": lambda a, b: a + b,
-    "arith.subi": lambda a, b: a - b,
-    "arith.muli": lambda a, b: a * b,
-    "arith.divsi": _toward_zero,
-    "arith.remsi": lambda a, b: a - b * _toward_zero(a, b) if b else 0,
-    "arith.floordivsi": lambda a, b: a // b if b else 0,
-    "arith.ceildivsi": lambda a, b: -(-a // b) if b else 0,
-    "arith.maxsi": max,
-    "arith.minsi": min,
-}
-"""The i64 operations on sizes; x / 0 is 0, as everywhere. Sizes are far from where i64 would wrap."""
+ARITHMETIC = {f"arith.{name}": compute for name, compute in SIZE_ARITHMETIC.items()}
+"""The operations on sizes, by the names that they have in the IR."""
 
 
 @dataclass(frozen=True)

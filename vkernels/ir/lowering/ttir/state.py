@@ -10,8 +10,9 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from vkernels.ir.dialect import MappedOp, MemoryType, arith
 from vkernels.ir.errors import PlanError
+from vkernels.ir.launch_arguments import SWAP_ALIGNMENT
 
-from ..common import SWAP_ALIGNMENT, TERMINATORS, Handler, ProgramSpace, is_tile, lower_operation
+from ..common import TERMINATORS, Handler, ProgramSpace, is_tile, lower_operation
 from .builder import Number, TtirBuilder
 from .tiles import lowered_type
 
