@@ -44,6 +44,19 @@ def test_the_text_says_what_changes_and_why_a_plan_does_not_fit(vk):
     assert "shared 64 KiB → 65 KiB" in section
 
 
+def test_each_rate_and_each_size_of_the_plan_is_changed_alone(vk):
+    code, output, _ = vk("--target", "t4", "--what-if", "bandwidth=1.1x", "--json", "-")
+    assert code == 0
+    found = json.loads(output)
+    changes = {each["what"]: each for each in found["small_changes"]}
+    plan = found["plan"]
+    sizes = {f"tile of {axis}" for axis in plan["tiles"]} | {f"chunk of {axis}" for axis in plan.get("chunks", {})}
+    assert changes.keys() == {"bandwidth", "cache_bandwidth", "shared_bandwidth", "clock", *sizes}
+    asked = found["what_if"][0]["same_plan"]["modelled"]["seconds"] / found["modelled_seconds"]
+    assert changes["bandwidth"]["seconds"] == pytest.approx(asked)
+    assert all(each["seconds"] <= 1 + 1e-9 for each in changes.values() if each["factor"] < 2 and each["seconds"])
+
+
 def test_pins_hold_under_other_limits_and_in_what_these_are_compared_with(run_vk, shared_workers, tmp_path):
     own = tmp_path / "own.py"
     own.write_text("""

@@ -150,6 +150,14 @@ def _value(before: float, quantity: Quantity, value: str, text: str) -> float:
     return {"+": before + number, "-": before - number}.get(match["sign"], number)
 
 
+def with_rate(limits: Limits, name: str, factor: float) -> Limits:
+    """Limits with one rate of `QUANTITIES` times a factor, and what follows it."""
+    quantity = QUANTITIES[name]
+    names = (quantity.field, *quantity.follows)
+    changes: dict[str, Any] = {each: _scaled(getattr(limits, each), factor) for each in names}
+    return replace(limits, **changes)
+
+
 def _scaled(rate: Any, factor: float) -> Any:
     return {name: each * factor for name, each in rate.items()} if isinstance(rate, Mapping) else rate * factor
 

@@ -17,6 +17,9 @@ from ..formatting import format_bytes, format_count, format_seconds, printable
 from ..results import table_of
 from .texts import FIELDS, INTRODUCTIONS
 
+SMALL_CHANGES = ("one change to this plan", "time", "registers a thread", "shared memory a program")
+"""The columns of what one change alone does."""
+
 SMALL = 0.01
 """Part of the longest part of the modelled time below which a part is not shown."""
 
@@ -73,6 +76,12 @@ def show_what_ifs(console: Console, found: Explanation) -> None:
     console.print(table)
     for line in answer_lines(found):
         console.print(printable(line), soft_wrap=True)
+    if changes := small_change_rows(found):
+        console.print()
+        table = table_of(*SMALL_CHANGES, right=SMALL_CHANGES[1:])
+        for change in changes:
+            table.add_row(*map(printable, change))
+        console.print(table)
 
 
 def answer_rows(found: Explanation) -> list[tuple[str, str, str, str, str]]:
@@ -96,6 +105,19 @@ def answer_rows(found: Explanation) -> list[tuple[str, str, str, str, str]]:
             for answer in findings.supposed
         ),
     ]
+
+
+def small_change_rows(found: Explanation) -> list[tuple[str, str, str, str]]:
+    """For each rate and each size of the plan: how much it grows, and the time and the needs then."""
+    return [
+        (
+            f"{each.what} {f'+{each.factor - 1:.0%}' if each.factor < 2 else 'doubled'}",
+            "unknown" if each.seconds is None else _relative(each.seconds),
+            f"{each.registers:.0f}",
+            format_bytes(each.shared_bytes) + (", does not fit" if each.misfit else ""),
+        )
+        for each in found.findings.small_changes
+    ]  # fmt: skip
 
 
 def answer_lines(found: Explanation) -> list[str]:
@@ -154,5 +176,8 @@ def _time(modelled: Any) -> str:
 def _change(new: Any, old: Any) -> str:
     if new is None or old is None or not old.seconds:
         return ""
-    change = new.seconds / old.seconds - 1
-    return "same" if abs(change) < 0.0005 else f"{change:+.1%}"
+    return _relative(new.seconds / old.seconds)
+
+
+def _relative(ratio: float) -> str:
+    return "same" if abs(ratio - 1) < 0.0005 else f"{ratio - 1:+.1%}"

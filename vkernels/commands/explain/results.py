@@ -60,6 +60,7 @@ def as_json(found: Explanation, triton: str) -> dict[str, Any]:
             }
             for asked, answer in zip(found.questions, findings.supposed, strict=False)
         ],
+        "small_changes": [asdict(each) for each in findings.small_changes],
         "proposal": asdict(proposal) if proposal is not None else None, "rejected": [*found.rejected],
         "launches": [launch_as_json(launch) for launch in found.launches],
         "native": asdict(findings.native) if findings.native is not None else None,

@@ -195,6 +195,7 @@ def _with_needs(found: ExplainFindings, asked: Question, module: ModuleOp, plan:
         ),
         costs=costs_of(space, plan, use),
         unchanged=supposing.under("", asked.limits, plan) if asked.supposed else None,
+        small_changes=supposing.small_changes(asked.limits, plan) if asked.supposed else (),
         supposed=tuple(supposing.under(text, _allowed(asked, limits), plan) for text, limits in asked.supposed.items()),
     )  # fmt: skip
 

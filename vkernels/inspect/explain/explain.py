@@ -91,7 +91,9 @@ def explain(
         return found
     plan = found.findings.plan
     answers = _found(found.case, target, tools, only_stage, plan=plan, questions=questions)
-    findings = replace(found.findings, supposed=answers.supposed, unchanged=answers.unchanged)
+    findings = replace(
+        found.findings, supposed=answers.supposed, unchanged=answers.unchanged, small_changes=answers.small_changes
+    )
     return replace(found, findings=findings, questions=tuple(questions))
 
 

@@ -168,6 +168,20 @@ class Supposed:
 
 
 @dataclass(frozen=True)
+class SmallChange:
+    """What changes with one limit or decision. `what`: its name; `factor`: by which it grows. `seconds`: the modelled
+    time relative to that before, None if unknown; `registers` of a thread and `shared_bytes` of a program, afterwards;
+    `misfit`: why the plan does not fit then, or empty."""
+
+    what: str
+    factor: float
+    seconds: float | None
+    registers: float
+    shared_bytes: float
+    misfit: str = ""
+
+
+@dataclass(frozen=True)
 class Totals:
     """The predicted needs of the kernel under the plan: see `vkernels.ir.analysis.needs.NeedsUse`."""
 
@@ -223,7 +237,8 @@ class ExplainFindings:
     if it spills. `tried`: the shortages of the plans before this one. `deterministic`: calls are. `to_judge`: calls
     compile several plans and take the best by its binaries, which was not done yet. `judged`: of so many plans this one
     is the best; 0: none were compiled. `costs`: of the modelled time. `supposed`: what would change, question by
-    question; `unchanged`: the same for the limits as they are, if there are questions.
+    question; `unchanged`: the same for the limits as they are, and `small_changes`: of each rate and of each size of
+    the plan, one at a time, if there are questions.
     """
 
     kernel: str
@@ -254,6 +269,7 @@ class ExplainFindings:
     costs: tuple[ResourceCost, ...] = ()
     supposed: tuple[Supposed, ...] = ()
     unchanged: Supposed | None = None
+    small_changes: tuple[SmallChange, ...] = ()
 
 
 def as_modelled(times: ModeledTimes) -> Modelled:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from vkernels.ir.analysis.needs import Needs, NeedsDevice, NeedsUse
@@ -20,8 +20,13 @@ from vkernels.ir.planning.fits import why_not
 from vkernels.ir.planning.line_costs import work_shares
 from vkernels.ir.planning.one_plan import batch_of, model_use, registers_of
 from vkernels.ir.planning.space import PlanSearchSpace, read_space
+from vkernels.targets.what_if import QUANTITIES, with_rate
 
-from .explanation import CostOfLine, CostOfPhase, ResourceCost, Supposed, SupposedPlan, as_modelled
+from .explanation import CostOfLine, CostOfPhase, ResourceCost, SmallChange, Supposed, SupposedPlan, as_modelled
+
+RATES = ("bandwidth", "cache_bandwidth", "shared_bandwidth", "clock")
+RATE_FACTOR = 1.1
+"""By which rates grow: a derivative of the modelled time, in steps that its rounding does not hide."""
 
 
 def judge_in(space: PlanSearchSpace) -> Callable[[Plan, NeedsUse], tuple[str, ModeledTimes | None]]:
@@ -58,6 +63,39 @@ class Planned:
             SupposedPlan(plan_to_json(plan), misfit, as_modelled(times) if times is not None and not misfit else None),
             SupposedPlan(plan_to_json(anew.plan), "", as_modelled(anew.times), anew.rung),
         )
+
+    def small_changes(self, limits: Limits, plan: Plan) -> tuple[SmallChange, ...]:
+        """What a plan takes with each rate a little higher, and with each of its tiles and chunks doubled."""
+        before = self._judged(limits, plan)
+        if before[1] is None:
+            return ()
+        rates = [
+            (name, RATE_FACTOR, with_rate(limits, name, RATE_FACTOR), plan)
+            for name in RATES
+            if isinstance(getattr(limits, QUANTITIES[name].field), float | int)
+        ]
+        sizes = [
+            (f"tile of {axis}", 2.0, limits, replace(plan, tiles={**plan.tiles, axis: 2 * size}))
+            for axis, size in plan.tiles.items()
+        ]
+        sizes += [
+            (f"chunk of {axis}", 2.0, limits, replace(plan, chunks={**plan.chunks, axis: 2 * size}))
+            for axis, size in plan.chunks.items()
+        ]
+        found = []
+        for what, factor, others, changed in (*rates, *sizes):
+            misfit, times, use, registers = self._judged(others, changed)
+            seconds = None if times is None else float(times.seconds) / float(before[1].seconds)
+            found.append(SmallChange(what, factor, seconds, registers, float(use.shared_bytes), misfit))
+        return tuple(found)
+
+    def _judged(self, limits: Limits, plan: Plan) -> tuple[str, ModeledTimes | None, NeedsUse, float]:
+        """Why a plan does not fit, its modelled times, what it uses, and its registers (CPU: vector registers)."""
+        space = read_space(self.kernel, self.sizes, limits, self.needs, self.strides, self.pin)
+        use = self.needs.evaluate(plan, self.sizes, NeedsDevice.of(limits))
+        misfit, times = judge_in(space)(plan, use)
+        registers = use.registers_a_thread if times is None else registers_of(batch_of(space, plan), use, limits)
+        return misfit, times, use, float(registers)
 
 
 def costs_of(space: PlanSearchSpace, plan: Plan, use: NeedsUse) -> tuple[ResourceCost, ...]:
