@@ -11,7 +11,7 @@
 slots and wake-ups of rules that release and wake nodes, over five fortnights of Philly. Both are simulated: the same
 on all machines; seconds to a minute. `real`: forty submissions of three users to a farm with a Ray node on each core,
 up to five minutes; `compare`: the time until each job has a plan of 0.97 of the best known speed. `kills`: machines are
-killed while jobs run; three minutes.
+killed while jobs run; up to five minutes.
 """
 
 from __future__ import annotations

@@ -34,9 +34,10 @@ NEAR = 0.97
 """Part of the best known speed at which a job counts as served."""
 BUDGETS = (3.0, 5.0, 8.0, 12.0)
 """Seconds of a task."""
-KILLS_BUDGET = 15.0
 GAP = 2.0
 """Mean seconds between two submissions."""
+KILLS_JOBS, KILLS_BUDGET, KILLS_WAIT = 8, 15.0, 110.0
+"""Jobs that run while machines are killed, seconds of each, and how long they may take after the last kill."""
 KERNELS: dict[str, dict[str, int]] = {
     "softmax_rows": {"M": 256, "N": 1024}, "log_softmax_rows": {"M": 256, "N": 768},
     "layer_norm_rows": {"M": 256, "N": 512}, "rms_norm_rows": {"M": 256, "N": 2048},
@@ -202,15 +203,17 @@ def run_kills(folder: Path, kills: int, every: float, seed: int) -> dict[str, An
         machines = [machine(folder, core) for core in cores]
         try:
             wait(lambda: len(farm.status()["slots"]) == len(cores), 90)
-            for name, shape in list(KERNELS.items())[:8]:
+            for name, shape in list(KERNELS.items())[:KILLS_JOBS]:
                 farm.submit([_wanted(name, shape, 1)], [SLICE], seconds=KILLS_BUDGET)
+            wait(lambda: plans_in(database), 60)
             for _ in range(kills):
                 time.sleep(every * random.uniform(0.7, 1.3))
                 number = int(random.integers(len(cores)))
                 kill(machines[number])
                 known |= origins(database)  # what was in flight has no entry
                 machines[number] = machine(folder, cores[number])
-            wait(lambda: all(job["state"] in ENDED for job in farm.status()["jobs"]), 120)
+            with suppress(TimeoutError):  # the states say which have not ended
+                wait(lambda: all(job["state"] in ENDED for job in farm.status()["jobs"]), KILLS_WAIT)
             status = farm.status()["jobs"]
             lines = [line["text"] for job in status for line in farm.job(job["number"])["lines"]]
         finally:

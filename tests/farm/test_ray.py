@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 import pytest
 
 from vkernels.autotune.database.database import Database
 from vkernels.farm import service
+from vkernels.farm.client import Farm
 from vkernels.farm.service import Settings, is_running, ray_address, start
 from vkernels.inspect.specialisation import SpecialisationRequest
 from vkernels.ir.errors import FileError, SetupError
@@ -61,7 +63,8 @@ def running(folder, **more):
     try:
         yield farm
     finally:
-        farm.stop()
+        with suppress(SetupError):  # what went wrong before says more
+            Farm.from_login(folder / service.LOGIN).stop()  # it has another token once it was started again
         until(lambda: not is_running(folder))
 
 
@@ -91,3 +94,29 @@ def test_a_farm_from_start_to_stop(tmp_path):
         found = database.entries()
     assert any(entry.final for entry in found)
     assert {entry.provenance.by for entry in found} <= {f"vk farm: {farm.user}, job {n}" for n in (1, 2)}
+
+
+def test_a_killed_head_and_a_killed_machine_lose_nothing(tmp_path):
+    path = str(tmp_path / "tuning.sqlite")
+    with running(tmp_path) as farm, joined(tmp_path):
+        number = farm.submit(tasks(1000), [ONE], seconds=40)
+        until(lambda: farm.job(number)["parts"][0]["turns"] > 0)
+        os.kill(json.loads((tmp_path / service.READY).read_text())["process"], signal.SIGKILL)
+        until(lambda: not is_running(tmp_path))
+        before = origins(path)
+        assert before
+        farm = start(tmp_path, Settings(path, turn=5.0))
+        assert farm.job(number)["state"] == "running"
+        with joined(tmp_path) as another:
+            until(lambda: len(farm.status()["slots"]) == 2)
+            another.kill()
+            assert farm.wait(number, LIMIT)["state"] == "done"
+        after = origins(path)
+        assert {identity: after.get(identity) for identity in before} == before
+
+
+def origins(path):
+    """The turn that measured each plan, and the number of its trial."""
+    with Database.open(path, read_only=True) as database:
+        found = {entry.identity: entry.provenance for entry in database.entries()}
+    return {identity: (made.run, made.trial) for identity, made in found.items()}

@@ -27,7 +27,7 @@ FIRST_GAIN, FADING = 0.3, 0.5
 """Part of its time that a search's first turn is taken to save, and what the next turn saves of what the last one did:
 as in the tuning of models."""
 MAX_ENDED, MAX_LOST, MAX_EMPTY = 3, 10, 3
-"""Turns whose process ended, turns whose machine was lost, and turns in a row without a plan, before a search fails."""
+"""Turns whose process ended, turns whose machine was lost, and turns in a row without a time, before a search fails."""
 PAUSES = {"claimed": 2.0, "database": 5.0}
 """Seconds before the next turn of a search, by the kind of the answer."""
 LEAST_TURN = 0.5
@@ -183,14 +183,15 @@ class Queue:
         part.turns, part.served, part.tried = part.turns + 1, part.served + answer.used, answer.tried
         if answer.best is not None:
             part.best, part.default = answer.best, answer.default or part.default
-        empty = self._empty[job.number, number] = 0 if answer.measured else self._empty.get((job.number, number), 0) + 1
+        place = (job.number, number)
+        empty = self._empty[place] = 0 if answer.measured and answer.best else self._empty.get(place, 0) + 1
         self.say(job.number, f"{_shown(part)}: turn {part.turns}, {answer.measured} plans measured, {_gain(part)}")
         over = given.seconds is not None and given.seconds - part.served < 0.05 * given.seconds
         over = over or (given.plans is not None and part.tried >= given.plans)
         if part.best is not None and (over or answer.stopped == "space" or empty >= MAX_EMPTY):
             self._end(job, part, DONE, answer.stopped)
-        elif empty >= MAX_EMPTY or (over and answer.measured):
-            self._end(job, part, FAILED, "no plan was timed within the budget")
+        elif empty >= MAX_EMPTY or answer.stopped == "space":
+            self._end(job, part, FAILED, "no plan could be timed")
 
     def _end(self, job: FarmJob, part: Part, state: str, reason: str) -> None:
         part.state, part.reason = state, reason

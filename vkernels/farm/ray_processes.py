@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import ipaddress
 import json
@@ -32,10 +33,18 @@ LOOPBACK = "127.0.0.2"
 """Ray takes 127.0.0.1 for the machine's name in the network, and puts this address to use as it is."""
 OBJECT_BYTES = 100 << 20
 """Ray's store for objects: answers are short."""
-STOP_SECONDS = 15.0
+STOP_SECONDS, LOCK_SECONDS = 15.0, 60.0
 START_LOCK = "farm-start"
 """Ray processes of one machine that start at the same moment take the same names."""
 START_PAUSE, REJOIN_PAUSE = 6.0, 2.0
+GROUP = "ray-group"
+"""File with the process group of the head's Ray processes."""
+GONE_SECONDS = 15
+"""How long a machine tries to reach a head that is gone before it joins again."""
+MAX_STARTS = 20
+"""Attempts to start a head: while a machine on the same computer still looks for the one before, Ray refuses."""
+PR_SET_PDEATHSIG = 1
+"""Of Linux's `prctl`."""
 
 
 def check_ray() -> None:
@@ -58,7 +67,7 @@ def environment(token: Path) -> dict[str, str]:
     """Variables of Ray's processes, which authenticate by the token in a file."""
     return {
         "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token), "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0",
+        "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0", "RAY_gcs_rpc_server_reconnect_timeout_s": str(GONE_SECONDS),
     }  # fmt: skip
 
 
@@ -67,6 +76,11 @@ def make_token(path: Path) -> None:
     if not path.exists():
         path.touch(mode=0o600)
         path.write_text(secrets.token_hex(32))
+
+
+def _end_with_parent() -> None:
+    """In a new process: get SIGTERM when the thread that started it is gone, however that happened."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 @dataclass
@@ -86,7 +100,7 @@ class RayProcess:
             with log.open("ab") as output:
                 process = subprocess.Popen(
                     command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
-                    env={**os.environ, **variables},
+                    env={**os.environ, **variables}, preexec_fn=_end_with_parent,
                 )  # fmt: skip
         except OSError as error:
             raise SetupError(f"Ray cannot be started: {error}") from error
@@ -114,10 +128,29 @@ def start_head(host: str, port: int, token: Path, folder: Path) -> RayProcess:
         "--head", f"--node-ip-address={ray_host(host)}", f"--port={port}", "--include-dashboard=false",
         f"--temp-dir={_short_folder(folder)}",
     ]  # fmt: skip
-    with locked([START_LOCK], STOP_SECONDS):
-        started = RayProcess.start(arguments, environment(token), folder / "ray.log")
-        _settle(started)
-    return started
+    _end_earlier(folder)
+    for _ in range(MAX_STARTS):
+        with locked([START_LOCK], LOCK_SECONDS):
+            started = RayProcess.start(arguments, environment(token), folder / "ray.log")
+            (folder / GROUP).write_text(str(started.process.pid))
+            _settle(started)
+        if not started.has_ended:
+            return started
+        started.stop()
+        time.sleep(REJOIN_PAUSE)
+    raise SetupError(f"Ray's head does not start; {folder / 'ray.log'} has what it said")
+
+
+def _end_earlier(folder: Path) -> None:
+    """End what is left of the Ray processes of a head that was killed: they would hold the port."""
+    with suppress(OSError, ValueError):
+        group, ours = int((folder / GROUP).read_text()), str(_short_folder(folder)).encode()
+        for entry in Path("/proc").iterdir():
+            with suppress(OSError):
+                is_member = entry.name.isdigit() and os.getpgid(int(entry.name)) == group
+                if is_member and ours in (entry / "cmdline").read_bytes():
+                    os.killpg(group, signal.SIGKILL)
+                    return
 
 
 def _short_folder(folder: Path) -> Path:

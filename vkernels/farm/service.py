@@ -35,7 +35,7 @@ from .ray_processes import LOOPBACK, check_ray, environment, make_token, ray_hos
 from .store import Store
 
 SETTINGS, READY, TOKEN, STORE, LOG = "settings.json", "ready.json", "ray-token", "farm.sqlite", "head.log"
-START_SECONDS = 90.0
+START_SECONDS = 150.0
 CONNECT_SECONDS = 60.0
 POLICIES = ("bounded", "fifo")
 
