@@ -64,6 +64,26 @@ def test_unknown_loops_in_turn_are_as_long_as_is_said() -> None:
     assert source.trips({}, (4,), unknown_length=(5, 2)) == [1, 5, 2, 2]
 
 
+def test_joined_loops_of_unknown_and_known_length_are_as_long_as_both() -> None:
+    source = read_source("""module {
+  tt.func public @kernel(%x: !tt.ptr<f32>, %p: !tt.ptr<i32>) {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %c4 = arith.constant 4 : i32
+    %n = tt.load %p : !tt.ptr<i32>
+    %some = arith.maxsi %n, %c0 : i32
+    %all = arith.muli %some, %c4 : i32
+    scf.for %k = %c0 to %all step %c1  : i32 {
+      %v = tt.load %x : !tt.ptr<f32>
+    }
+    tt.return
+  }
+}
+""")
+    assert source.trips({}, (4,), unknown_length=5) == [1, 20]
+    assert source.trips({}, (4,)) == [1, None]
+
+
 def test_a_long_outer_loop_is_sampled() -> None:
     trips = read_source(NESTED).trips({"n": 4 << 20}, (1,))
     assert trips[1] == 1 << 20

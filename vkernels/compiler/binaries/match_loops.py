@@ -20,6 +20,7 @@ def trips_of(code: KernelCode, source: Source, trips: Sequence[float | None]) ->
     where it stands.
     """
     chosen = [_of_lines(region, source) if n else 0 for n, region in enumerate(code.regions)]
+    _lift_pipelined(chosen, code, source)
     works = [_work(loop, source, trips, set(chosen)) for loop in chosen]
     times = [_unrolled(n, works[n], source, code, chosen) for n in range(len(code.regions))]
     found: list[float | None] = []
@@ -93,6 +94,21 @@ def _of_lines(region: LoopUse, source: Source) -> int:
     del votes[0]
     voted = sum(votes.values())
     return min((loop for loop, count in votes.items() if count >= OWN * voted), default=0)
+
+
+def _lift_pipelined(chosen: list[int], code: KernelCode, source: Source) -> None:
+    """Give a loop around a loop of dots, most of whose lines are trips that were peeled off that one, the loop around
+    it in the source."""
+    for n, region in enumerate(code.regions):
+        outer, loop = region.parent, source.loops[chosen[n]]
+        if outer and region.tensor and chosen[outer] == chosen[n] and loop.parent:
+            has_all = _multiply_adds(n, code, chosen) >= PART_OF_PRODUCTS * loop.multiply_adds > 0
+            if has_all and loop.parent not in chosen:
+                chosen[outer] = loop.parent
+
+
+PART_OF_PRODUCTS = 0.9
+"""Part of the multiply-adds of a trip of the source that tells that a trip of a region is a whole one, at least."""
 
 
 @dataclass(frozen=True)

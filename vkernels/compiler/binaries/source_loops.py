@@ -58,7 +58,8 @@ class Source:
 
         `arguments`: of the kernel, by name; those that bounds need and that are missing leave the trips unknown,
         None, as do bounds that come out of memory. `unknown_length`: how far apart those are on average, if given;
-        several numbers are of the loops in turn, the last of all further ones.
+        several numbers are of the loops in turn, the last of all further ones. A bound that is a product of one of
+        memory and a number, as of loops that were joined, is so many times as far away.
         """
         x, y, z = (*grid, 1, 1, 1)[:3]
         count = max(1, x * y * z)
@@ -121,7 +122,8 @@ Value = int | None
 
 @dataclass
 class _Walk:
-    """Follows the integers of one program. `weight`: of this program in the totals."""
+    """Follows the integers of one program. `weight`: of this program in the totals. `factors`: of unknown values, by
+    what they were multiplied."""
 
     source: Source
     totals: list[float | None]
@@ -129,6 +131,7 @@ class _Walk:
     weight: float
     unknown_length: Length | None
     in_turn: dict[int, int] = field(default_factory=dict)
+    factors: dict[str, int] = field(default_factory=dict)
 
     def run(self, operations: Sequence[Operation], values: dict[str, int], often: float | None) -> None:
         """`often`: times that these operations run; None where that is unknown."""
@@ -141,14 +144,27 @@ class _Walk:
                 self._if(each, values, often)
             elif each.results and (value := self._value(each, values)) is not None:
                 values[each.results[0]] = value
+            elif each.name in _KEEPING:
+                self._keep_factor(each, values)
+
+    def _keep_factor(self, operation: Operation, values: Mapping[str, int]) -> None:
+        """Note the factor of an unknown value that is computed from an unknown and a known one."""
+        known = [values[name] for name in operation.operands if name in values]
+        unknown = [name for name in operation.operands if name not in values]
+        if len(known) == len(unknown) == 1:
+            times = known[0] if operation.name == "arith.muli" else 1
+            self.factors[operation.results[0]] = times * self.factors.get(unknown[0], 1)
 
     def _length(self, operation: Operation) -> float | None:
         """How far apart the bounds of a loop are that come out of memory."""
         lengths = self.unknown_length
-        if lengths is None or isinstance(lengths, float | int):
-            return lengths
-        place = self.in_turn.setdefault(operation.line, len(self.in_turn))
-        return lengths[min(place, len(lengths) - 1)]
+        if lengths is None:
+            return None
+        if not isinstance(lengths, float | int):
+            place = self.in_turn.setdefault(operation.line, len(self.in_turn))
+            lengths = lengths[min(place, len(lengths) - 1)]
+        end = operation.operands[1] if operation.name == "scf.for" else ""
+        return lengths * max(1, self.factors.get(end, 1))
 
     def _if(self, operation: Operation, values: dict[str, int], often: float | None) -> None:
         condition = values.get(operation.operands[0]) if operation.operands else None
@@ -204,6 +220,7 @@ class _Walk:
         return None if compute is None else compute(one, other)
 
 
+_KEEPING = ("arith.muli", "arith.maxsi", "arith.maxui")
 _SAME = ("arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast", "arith.bitcast")
 
 
