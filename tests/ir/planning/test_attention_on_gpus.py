@@ -11,6 +11,7 @@ from vkernels.ir.analysis.needs import NeedsDevice
 from vkernels.ir.cost_model.extents import extents_of
 from vkernels.ir.plan import Home, Plan
 from vkernels.ir.planning.choose_plan import choose_plan
+from vkernels.ir.planning.one_plan import model_plan
 from vkernels.ir.planning.space import PlanSearchSpace, read_space
 from vkernels.library.attention import attention_rows
 from vkernels.library.attention_blocks import attention_blocks
@@ -88,6 +89,32 @@ def test_gradients_hold_their_sums_however_many_axes_they_have(device, gradient)
     assert any(summed | {"d", "e"} <= held for held in space.holds)
     plan = choose_plan(kernel, sizes, space.limits, strides=strides_of(kernel, sizes), pin=gradient.pin).plan
     assert all(plan.chunks[axis] == 64 for axis in summed)
+
+
+@pytest.mark.parametrize("device", ["mi300x", "mi350x"])
+def test_gradients_of_keys_hold_heads_in_few_warps_of_cdna(device):
+    """No way leads there by one held axis at a time. Warps beyond 32 rows each would repeat products of others."""
+    kernel, sizes = built(attention_key_gradients, kept=True), sizes_of(64, block=64)
+    strides = strides_of(kernel, sizes)
+    plan = choose_plan(
+        kernel, sizes, limits_of(target_named(device)), strides=strides, pin=attention_key_gradients.pin
+    ).plan
+    assert (plan.chunks["n"], plan.chunks["d"], plan.chunks["e"], plan.warps) == (64, 64, 64, 2)
+
+
+def test_warps_without_rows_repeat_products_on_cdna():
+    """Of 64 queries two warps have 32 each; four do the first product twice, but not the second."""
+    kernel, sizes = built(attention_rows), sizes_of(64)
+
+    def parts(rows, warps, device="mi300x"):
+        chunks = {"j": 64, "d": 64, "e": 64}
+        plan = Plan({"b": 1, "g": 1, "r": 1, "i": rows}, chunks, online=("j",), warps=warps)
+        return model_plan(space_of(kernel, sizes, device), plan).parts
+
+    assert parts(64, 4)["tensor cores"] == pytest.approx(1.5 * parts(64, 2)["tensor cores"])
+    assert parts(64, 4)["operations"] > 1.5 * parts(64, 2)["operations"]
+    assert parts(128, 4)["tensor cores"] <= 1.2 * parts(64, 2)["tensor cores"], "all have rows; waves are less even"
+    assert parts(64, 4, "a100-sxm4-80")["tensor cores"] == parts(64, 2, "a100-sxm4-80")["tensor cores"]
 
 
 @pytest.mark.parametrize(("device", "stored"), [("h100-sxm5-80", 81920), ("a100-sxm4-80", 65536)])

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from vkernels.ir.cost_model.gpu import single_warp_part
+from vkernels.ir.cost_model.gpu_dots import single_warp_part
 from vkernels.ir.limits import Limits
 
 from .instructions import Kind, TensorShape

@@ -28,8 +28,18 @@ def prefers_turned(dot: DotOp) -> bool:
     return _is_loaded(dot.left) and not _is_loaded(dot.right)
 
 
+def feeds_dot(dot: DotOp) -> bool:
+    """Whether what is computed from a dot, element by element, is an operand of another."""
+    return any(isinstance(op, DotOp) for op in _combined_next(dot.result))
+
+
 def _contracted_next(value: SSAValue) -> Iterator[str]:
     """The axes along which what is computed from a value, element by element, is reduced or multiplied."""
+    return (op.axis.data for op in _combined_next(value))
+
+
+def _combined_next(value: SSAValue) -> Iterator[ReductionOp | DotOp]:
+    """The reductions and products of what is computed from a value, element by element."""
     seen, waiting = set[SSAValue](), [value]
     while waiting:
         value = waiting.pop()
@@ -39,10 +49,10 @@ def _contracted_next(value: SSAValue) -> Iterator[str]:
         for use in value.uses:
             op = use.operation
             if isinstance(op, ReductionOp):
-                yield op.axis.data
+                yield op
             elif isinstance(op, DotOp):
                 if value in (op.left, op.right):
-                    yield op.axis.data
+                    yield op
             elif op.has_trait(IsTerminator):
                 waiting += _handed_to(op, use.index)
             elif not op.regions:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..analysis.dot_orientation import prefers_turned
+from ..analysis.dot_orientation import feeds_dot, prefers_turned
 from ..dialect import DotOp, axes_of
 from .loops import Axes, LoopStep
 
@@ -13,4 +13,5 @@ def dot_step(op: DotOp, ranges: Axes) -> LoopStep:
     axes = tuple(dict.fromkeys((*left, *right)))
     rows = tuple(axis for axis in left if axis not in right)
     columns = tuple(axis for axis in right if axis not in left)
-    return LoopStep(axes, 1, ranges, sides=(rows, columns, (op.axis.data,)), turned=prefers_turned(op), origin=op)
+    sides = rows, columns, (op.axis.data,)
+    return LoopStep(axes, 1, ranges, sides=sides, turned=prefers_turned(op), is_chained=feeds_dot(op), origin=op)

@@ -8,14 +8,21 @@ from functools import reduce
 import numpy as np
 
 from ..analysis.descriptors import LEAST_BYTES, feeds_dots
-from ..analysis.dot_orientation import LEAST_ROWS
 from ..analysis.needs import NeedsDevice
-from ..analysis.needs.traffic import LEAST_SIDE, least_depth
 from ..limits import Limits
 from ..occupancy import AmdSizes, NvidiaSizes
 from .across_programs import seconds_saved
 from .bank_conflicts import bank_bytes
+from .chained_dots import (
+    SCHEDULERS,
+    is_chained,
+    repeated_tiles,
+    scheduler_lanes,
+    times_repeated,
+    unpacked,
+)
 from .combining import combining_seconds
+from .gpu_dots import dot_work, tensor_columns
 from .item_widths import tensor_rate
 from .loops import Loop, LoopAccess, LoopStep
 from .operand_copies import DESCRIBED_PART, is_copied_ahead, more_instructions, through_registers
@@ -47,16 +54,6 @@ SHUFFLE_LATENCY = 1.5e-8
 """Seconds of one step of a reduction within a warp, which binaries make of a shuffle and an operation: 27 cycles."""
 GPU_PROGRAM_SECONDS = 1e-6
 """Seconds to begin and to end a program: scheduling, arguments, first addresses."""
-SCHEDULERS = 4
-"""Warps of which an instruction begins each cycle."""
-GROUP_ROWS, GROUP_COLUMNS = 64, 256
-"""Rows that a group of four warps multiplies at once, at least, and columns at most."""
-MOST_WARPS = 8
-"""Warps of a program whose results are in tensor memory, at most: with more Triton takes single warps' instructions."""
-FROM_SHARED_PART, TENSOR_MEMORY_PART = 0.62, 0.25
-"""Part of the tensor cores' rate that instructions of single warps reach where groups of warps have others: on sm_90
-(Luo et al. 2024, "Benchmarking and Dissecting the NVIDIA Hopper GPU Architecture"); on sm_100, the rate of sm_80, an
-estimate."""
 DRAWN = 0.5
 """Part of the multiprocessors that can draw all of the memory's bandwidth."""
 A_THREAD, DOT_A_THREAD = 64, 128
@@ -113,22 +110,10 @@ def programs_at_once(at: PlanBatch, limits: Limits, registers: Numbers, shared: 
     resident = np.minimum(room.threads // threads, room.registers // np.maximum(1, threads * registers))
     resident = np.minimum(np.minimum(resident, room.shared // np.maximum(1, shared)), room.programs)
     if limits.tensor_memory:
-        resident = np.minimum(resident, limits.tensor_memory // np.maximum(1, _tensor_columns(at, limits)))
+        resident = np.minimum(resident, limits.tensor_memory // np.maximum(1, tensor_columns(at, limits)))
     at_once = np.minimum(at.threads_of_work, cores * np.maximum(1, resident))
     at_once = np.where(np.asarray(at.resident) > 0, np.minimum(at_once, at.resident), at_once)
     return at_once, np.minimum(np.maximum(1, resident), np.ceil(at_once / cores))
-
-
-def _tensor_columns(at: PlanBatch, limits: Limits) -> Numbers:
-    """Columns of tensor memory that a program's accumulators take: 128 rows of one of 4 bytes each."""
-    most: Numbers = 0
-    for loop in map(at.alike, at.loops):
-        found: Numbers = 0
-        for tall, across in (_rows_and_columns(step, at) for step in loop.steps if step.is_dot):
-            taken = np.ceil(tall / (2 * GROUP_ROWS)) * across
-            found = found + np.where(by_warp_groups(tall, at.warps, limits), taken, 0)
-        most = np.maximum(most, found if tensor_rate(loop.tensor_dtype, limits) else 0)
-    return most
 
 
 def gpu_times(at: PlanBatch, limits: Limits, registers: Numbers, shared: Numbers) -> ModeledTimes:
@@ -254,13 +239,15 @@ def _work(loop: Loop, at: PlanBatch, limits: Limits, threads: Numbers) -> _Work:
     written: Numbers = 0.0
     shuffled: Numbers = 0.0
     takes_operands = tensor_rate(loop.tensor_dtype, limits) > 0
+    repeated, plain = repeated_tiles(loop, at, limits), unpacked(loop, limits)
     for (loops, ranges), steps in loop.by_trips.items():
         trips = at.all_trips((*loops, *ranges))
         once: Numbers = 0.0
         for step, times in steps:
             often = trips * times
             if step.is_dot:
-                here, taken, moved = _dot(loop, step, at, limits)
+                here, taken, moved = dot_work(loop, step, at, limits)
+                here = here * times_repeated(step, repeated)
                 tensor, once, on_chip = tensor + often * here, once + times * taken, on_chip + often * moved
             elif step.touch is not None:
                 # What is loaded ahead is handed on from each iteration to the next.
@@ -280,7 +267,8 @@ def _work(loop: Loop, at: PlanBatch, limits: Limits, threads: Numbers) -> _Work:
                         read = np.maximum(read, accesses)
             elif step.operations:
                 needed = step.operations - (saved_by_approximating(step.origin) if step.origin is not None else 0)
-                once = once + times * np.maximum(at.tile(step.axes), threads) * needed
+                again = plain * times_repeated(step, repeated)
+                once = once + times * np.maximum(at.tile(step.axes), threads) * needed * again
             if step.completes or (step.reduced is not None and (step.reduced in at.choices.held or not loop.axes)):
                 shuffles = _shuffles(at, step, limits)
                 waits = waits + often * np.where(shuffles > 0, 0, REDUCTION_LATENCY)
@@ -306,7 +294,10 @@ def _work(loop: Loop, at: PlanBatch, limits: Limits, threads: Numbers) -> _Work:
         handed_over = np.where(np.asarray(at.stages) > 1, 1, 2) * ON_CHIP_LATENCY * handed_over_part(at, limits)
         latency = latency + handed_over + exchange_seconds(loop, at, limits)
     waits = waits / split + iterations * latency + (REDUCTION_LATENCY if loop.axes and loop.reduced else 0)
-    issued = operations / split / (limits.warp * np.minimum(SCHEDULERS, at.warps)) / limits.clock
+    schedulers = np.minimum(SCHEDULERS, at.warps)
+    issued = operations / split / (scheduler_lanes(loop, limits) * schedulers) / limits.clock
+    if is_chained(loop, limits):  # what is multiplied next waits for what was computed of the products before
+        issued = issued + tensor / split * limits.multiprocessors * SCHEDULERS / schedulers
     return runs * operations / rate, runs * tensor, runs * on_chip, ranged * (waits + issued)
 
 
@@ -341,60 +332,3 @@ def _beside(at: PlanBatch, step: LoopStep) -> Numbers:
     """Iterations of the loops around a step, within its phase, whose accesses are in flight together: one of loops that
     end sooner for some elements than for others, which binaries do not unroll."""
     return np.where(at.tile(step.ragged) > 1, 1, clipped(at.all_trips(step.ranges), 1, BESIDE))
-
-
-def _dot(loop: Loop, step: LoopStep, at: PlanBatch, limits: Limits) -> tuple[Numbers, Numbers, Numbers]:
-    """For one trip of one program: seconds of tensor cores, operations of plain units, bytes of shared memory."""
-    products = at.tile(step.axes)
-    (rows, columns), depth = _rows_and_columns(step, at), at.tile(step.sides[2])
-    rate = tensor_rate(loop.tensor_dtype, limits) if NeedsDevice.of(limits).tensor_cores else 0
-    side = np.minimum(rows, columns)
-    fits = (side >= LEAST_SIDE) & (depth >= least_depth(loop.operand_bytes)) & (rate > 0)
-    stored = _operands(loop, step, at)
-    is_wide = fits & by_warp_groups(rows, at.warps, limits)
-    # Stored once. Groups of warps read both operands for each instruction, single warps those of a row and a column.
-    moved = np.where(is_wide, stored + _read_by_groups(loop, step, at, limits), stored * (1 + np.sqrt(at.warps)))
-    slow = np.where(is_wide, 1, single_warp_part(limits))
-    tensor = np.where(fits, products / max(rate, 1.0) / slow, 0)
-    plain = np.where(fits, 0, products * np.where(np.minimum(side, depth) >= LEAST_SIDE, 1.3, 3))
-    return tensor, plain, moved
-
-
-def by_warp_groups(rows: Numbers, warps: Numbers, limits: Limits) -> Numbers:
-    """Whether four warps multiply together, reading operands from shared memory: 64 rows or more, and where results
-    are in tensor memory four or eight warps a program (Triton 3.6 and 3.9)."""
-    most = MOST_WARPS if limits.tensor_memory else limits.threads
-    return limits.dots_from_shared & (rows >= GROUP_ROWS) & (warps >= 4) & (warps <= most)
-
-
-def single_warp_part(limits: Limits) -> float:
-    """The part of the tensor cores' rate that single warps reach."""
-    return (TENSOR_MEMORY_PART if limits.tensor_memory else FROM_SHARED_PART) if limits.dots_from_shared else 1.0
-
-
-def _read_by_groups(loop: Loop, step: LoopStep, at: PlanBatch, limits: Limits) -> Numbers:
-    """Bytes of operands that instructions of warp groups read: each takes up to 64 rows (128 into tensor memory) and
-    256 columns."""
-    rows, columns = _rows_and_columns(step, at)
-    tall = np.ceil(rows / (2 * GROUP_ROWS if limits.tensor_memory else GROUP_ROWS))
-    depth = at.tile([axis for axis in step.axes if axis not in {*step.sides[0], *step.sides[1]}])
-    return depth * (rows * np.ceil(columns / GROUP_COLUMNS) + columns * tall) * loop.operand_bytes
-
-
-def _rows_and_columns(step: LoopStep, at: PlanBatch) -> tuple[Numbers, Numbers]:
-    """Elements of the rows and of the columns of a dot, in the order that `lower_dot` takes its operands."""
-    rows, columns = at.tile(step.sides[0]), at.tile(step.sides[1])
-    turned = np.asarray(step.turned) & (columns >= np.minimum(rows, LEAST_ROWS))
-    return np.where(turned, columns, rows), np.where(turned, rows, columns)
-
-
-def _operands(loop: Loop, step: LoopStep, at: PlanBatch) -> Numbers:
-    """Bytes of both operands of a dot."""
-    left, right = _sides(step)
-    return (at.tile(left) + at.tile(right)) * loop.operand_bytes
-
-
-def _sides(step: LoopStep) -> tuple[list[str], list[str]]:
-    """The axes of both operands of a dot."""
-    rows, columns, _ = step.sides
-    return [axis for axis in step.axes if axis not in columns], [axis for axis in step.axes if axis not in rows]

@@ -87,7 +87,8 @@ class LoopStep:
     the axis that it reduces along, or `scans`; `completes`: in each chunk, not after the loop. `sides`: of a dot, the
     axes of its left operand alone, of its right one alone, and the contracted one. `beside`: the axes of all that the
     operation does that it is a part of, such as a range. `turned`: GPUs let the right operand of a dot give the rows
-    (`dot_orientation`). `ragged`: axes along which the ranges around a touch end after different numbers of trips.
+    (`dot_orientation`). `is_chained`: of a dot, whether its result goes into another one. `ragged`: axes along which
+    the ranges around a touch end after different numbers of trips.
     `origin`: the operation of the kernel that it is for.
     """
 
@@ -101,6 +102,7 @@ class LoopStep:
     completes: bool = False
     beside: Axes = ()
     turned: bool = False
+    is_chained: bool = False
     ragged: Axes = ()
     origin: Operation | None = field(default=None, compare=False, repr=False)
 
@@ -140,7 +142,8 @@ class Loop:
     most of what it computes; `in_float64`: those of 8 bytes are not all integers. `visits`: of axes of which masks
     leave out chunks. `rescaled`: the results of dots that go online, among `live`. `times`: how many steps each of the
     steps stands for; one each where there are none. `numbers`: of each loop over chunks that it is; the work of several
-    has the outer ones in common where the numbers are the same.
+    has the outer ones in common where the numbers are the same. `of_chained_dots`: the kernel multiplies what it has
+    multiplied before, in this loop or another.
     """
 
     phase: str
@@ -157,6 +160,7 @@ class Loop:
     times: tuple[int, ...] = ()
     numbers: tuple[int, ...] = field(default=(), compare=False)
     tensor_dtype: str = ""
+    of_chained_dots: bool = False
 
     def __hash__(self) -> int:
         return self._hash

@@ -20,6 +20,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from ..analysis.accesses import ancestors
 from ..analysis.ahead import loads_ahead
 from ..analysis.axes import known_value
+from ..analysis.dot_orientation import feeds_dot
 from ..analysis.k_major import contracted_axis
 from ..analysis.kernel_analysis import KernelAnalysis
 from ..analysis.piecewise import breaks_of, only_for_indices
@@ -63,12 +64,13 @@ WHILE = "while"
 class Known:
     """What was found out of a kernel's loops under one plan that is the same under others: the steps of an item, by
     the homes of scratchpads too, what is alive among items, how wide an item's elements are, and which items only
-    compute indices of accesses to neighbours."""
+    compute indices of accesses to neighbours; and whether a result of its dots goes into another one."""
 
     steps: dict[Any, tuple[LoopStep, ...]] = field(default_factory=dict)
     live: dict[Any, tuple[LiveTile, ...]] = field(default_factory=dict)
     widths: dict[Operation, ItemWidths] = field(default_factory=dict)
     indices: dict[Operation, frozenset[Operation]] = field(default_factory=dict)
+    chains: dict[Operation, bool] = field(default_factory=dict)
 
 
 def read_loops(
@@ -94,7 +96,8 @@ class _Reader:
         kernel = self.analysis.kernel
         if kernel not in self.known.indices:
             self.known.indices[kernel] = only_for_indices(kernel)
-        self.indices = self.known.indices[kernel]
+            self.known.chains[kernel] = any(isinstance(op, DotOp) and feeds_dot(op) for op in kernel.walk())
+        self.indices, self.has_chains = self.known.indices[kernel], self.known.chains[kernel]
         self.names = dict(zip(kernel.body.block.args, (p.data for p in kernel.parameters), strict=True))
         pads = [op.label.data for op in kernel.body.block.ops if isinstance(op, ScratchOp)]
         self.homes_of_pads = tuple(plan.homes.get(label) for label in pads)
@@ -164,7 +167,7 @@ class _Reader:
         return Loop(
             phase, (*axes, *inner), ranges, tuple(steps), (), live, widths.operand_bytes or 4, visits=visits,
             numbers=(*numbers, *self._numbered(inner)),
-            tensor_dtype=widths.tensor_dtype,
+            tensor_dtype=widths.tensor_dtype, of_chained_dots=self.has_chains,
         )  # fmt: skip
 
     def _chunks(self, value: SSAValue) -> frozenset[str]:
@@ -216,6 +219,7 @@ class _Reader:
                 tuple(carried_by(total) for total in reductions if online and isinstance(total, DotOp)),
                 numbers=numbers,
                 tensor_dtype=next((each.tensor_dtype for each in widths if each.operand_bytes), ""),
+                of_chained_dots=self.has_chains,
             )  # fmt: skip
 
     def _home(self, value: SSAValue) -> tuple[str, Home]:

@@ -147,7 +147,7 @@ class _Search:
         for number, some in groupby(sorted(every_choice, key=lambda each: len(each.held)), lambda each: len(each.held)):
             able = [each for each in some if not any(held <= each.held for held in unfit)]
             if close:
-                able = [each for each in able if any(family.choices.held <= each.held for family in close)]
+                able = [each for each in able if self._is_left_by_one(each) or _holds_more(each, close)]
             most = WORTH_HOLDING * so_far.least.get(number, math.inf)
             best = math.inf
             fitting: list[PlanFamily] = []
@@ -166,6 +166,11 @@ class _Search:
             shortest = min((self.at_least(each) for each in able if each.held not in unfit), default=0.0)
             if (best if fitting else shortest) > WORTH_HOLDING * so_far.least.get(number, math.inf):
                 break
+
+    def _is_left_by_one(self, choices: StructuralChoices) -> bool:
+        """Whether all axes but one are held on a GPU, as those of products that are multiplied again often are: axes
+        that do little alone, so that no way leads there by one at a time."""
+        return self.space.limits.warp > 1 and len(choices.held) == len(self.space.wholes) - 1
 
     # One decision after another
 
@@ -198,6 +203,11 @@ class _Search:
                 break
             best = found
         return best
+
+
+def _holds_more(choices: StructuralChoices, families: Iterable[PlanFamily]) -> bool:
+    """Whether some choices hold all that one of some families holds."""
+    return any(family.choices.held <= choices.held for family in families)
 
 
 def find_families(space: PlanSearchSpace, wanted: int | None = None) -> list[PlanFamily]:
