@@ -63,6 +63,7 @@ def gpu_pipeline(
     from .transforms.expand_formats import ExpandFormats
     from .transforms.expand_math import ExpandMath
     from .transforms.form_scaled_dots import FormScaledDots
+    from .transforms.ignore_nan import IgnoreNan
     from .transforms.insert_barriers import InsertBarriers
     from .transforms.load_ahead import LoadAhead
     from .transforms.split_phases import SplitPhases
@@ -70,6 +71,7 @@ def gpu_pipeline(
 
     return (
         SplitPhases(),
+        IgnoreNan(),
         ApplyPlan(plan, facts, gpu=True),
         FormScaledDots(formats.scaled, formats.bfloat16),
         InsertBarriers(),
@@ -88,6 +90,7 @@ PASSES = {
     "expand-math": "expand_math:ExpandMath",
     "fill-tails": "fill_tails:FillTails",
     "form-scaled-dots": "form_scaled_dots:FormScaledDots",
+    "ignore-nan": "ignore_nan:IgnoreNan",
     "insert-barriers": "insert_barriers:InsertBarriers",
     "load-ahead": "load_ahead:LoadAhead",
     "lower-to-ttir": "lower_to_ttir:LowerToTtir",

@@ -24,6 +24,7 @@ REDUCTION_OF: dict[str, type[ReductionOp]] = {
 _KINDS = {op: kind for kind, op in REDUCTION_OF.items()}
 _FLOATS: dict[str, type[Operation]] = {
     "sum": arith.AddfOp, "product": arith.MulfOp, "max": arith.MaximumfOp, "min": arith.MinimumfOp,
+    "maxnum": arith.MaxnumfOp,
 }  # fmt: skip
 _INTEGERS: dict[str, type[Operation]] = {
     "sum": arith.AddiOp, "product": arith.MuliOp, "max": arith.MaxSIOp, "min": arith.MinSIOp,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import AnyFloat, DenseArrayBase, IntegerType, StringAttr, TensorType, i1, i64
+from xdsl.dialects.builtin import AnyFloat, DenseArrayBase, IntegerType, StringAttr, TensorType, UnitAttr, i1, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AnyAttr,
@@ -15,6 +15,7 @@ from xdsl.irdl import (
     VarConstraint,
     irdl_op_definition,
     operand_def,
+    opt_attr_def,
     opt_prop_def,
     prop_def,
     result_def,
@@ -185,10 +186,11 @@ class ProductOp(ReductionOp):
 
 @irdl_op_definition
 class MaxOp(ReductionOp):
-    """The largest element of a tile along an axis, integers signed; NaN if any is NaN. Neutral: -inf, or the least
-    integer."""
+    """The largest element of a tile along an axis, integers signed. If any is NaN it is NaN, or any number if it
+    `ignores_nan`, since that makes no difference to the kernel. Neutral: -inf, or the least integer."""
 
     name = "vk.max"
+    ignores_nan = opt_attr_def(UnitAttr)
 
 
 @irdl_op_definition

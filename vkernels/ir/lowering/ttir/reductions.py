@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import AnyFloat, IntegerType, i1
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
-from vkernels.ir.dialect import LastOp, ReductionOp, ScanByOp, ScanOp, axes_of, element_of, tt
+from vkernels.ir.dialect import LastOp, MaxOp, ReductionOp, ScanByOp, ScanOp, axes_of, element_of, tt
 from vkernels.ir.dialect.combining import combining, kind_of
 
 from ..common import terminator_of, unsupported
@@ -15,7 +15,9 @@ from .tiles import along, axes_and_sizes
 
 def lower_reduction(state: TtirState, operation: ReductionOp) -> None:
     tile, axis = _tile_and_axis(state, operation)
-    state.define(operation.result, reduced(state, tile, axis, kind_of(operation)))
+    may_ignore_nan = isinstance(operation, MaxOp) and operation.ignores_nan is not None
+    kind = "maxnum" if may_ignore_nan else kind_of(operation)
+    state.define(operation.result, reduced(state, tile, axis, kind))
 
 
 def lower_scan(state: TtirState, operation: ScanOp) -> None:

@@ -126,7 +126,8 @@ class OnlineSums:
         mask = below(frame, self.axis, self.state.axes[self.axis].size, tile.type)
         if mask is not None:
             tile = select(frame, mask, tile, low)
-        grown = frame.make(arith.MaximumfOp, highest, frame.add(MaxOp(tile, self.axis)))
+        found_here = frame.add(_copied(group.maximum, [tile], highest.type))
+        grown = frame.make(arith.MaximumfOp, highest, found_here)
         most = frame.make(arith.AddfOp, base, filled(frame, base.type, slack_of(group)))
         is_higher = frame.add(arith.CmpfOp(grown, most, "ogt"))
         moved = select(frame, is_higher, grown, base)
