@@ -11,10 +11,11 @@ import pytest
 import torch
 
 import vkernels.memory
-from vkernels.ir.errors import ArgumentError, FileError, MemoryPlanError
+from vkernels.ir.errors import ArgumentError, FileError, MemoryPlanError, OutOfMemoryError, OverLimitWarning
 from vkernels.memory.limit import LINKS
 from vkernels.memory.record import record
 from vkernels.memory.tiers import Flash
+from vkernels.memory.trace_file import save
 
 from .programs import Program, assert_same, cnn, transformer
 
@@ -216,20 +217,45 @@ def test_what_the_step_raises_goes_through_and_nothing_is_lost(peaks):
     assert step.report.planned == 5
 
 
-def test_a_limit_that_cannot_be_kept_is_said_before_the_step_runs_with_the_least_that_would(peaks):
+def test_a_limit_that_cannot_be_kept_is_said_once_and_the_bits_are_the_same(peaks):
     plain = Program(cnn)
     program, step = limited(cnn, peaks, 0.1)
-    for _ in range(3):
-        assert step().item() == plain.step().item()
-    with pytest.raises(MemoryPlanError, match="operation") as refused:
-        step()
-    assert refused.value.least is not None
-    assert refused.value.least > 0.1 * peaks[cnn]
+    with pytest.warns(
+        OverLimitWarning, match=r"convolution has to have \d+ bytes on cpu at once.* limit is \d+"
+    ) as said:
+        losses = [step().item() for _ in range(5)]
+    assert len(said) == 1
+    assert losses == [plain.step().item() for _ in range(5)]
+    assert step.report.over > 5
     assert_same(program, plain)
-    assert program.iteration == 3
 
 
-@pytest.mark.parametrize("sizes", [{"bytes": -1}, {"bytes": 1.5}, {"bytes": 10, "host_bytes": -1}, {"bytes": True}])
+def test_a_strict_limit_that_cannot_be_kept_is_an_error_before_the_operation_runs(peaks):
+    plain = Program(cnn)
+    program, step = limited(cnn, peaks, 0.1, strict=True)
+    before = {name: value.clone() for name, value in program.state().items()}
+    with pytest.raises(OutOfMemoryError, match=r"convolution has to have \d+ bytes"):
+        step()
+    assert all(torch.equal(before[name], value) for name, value in program.state().items())
+    step.close()
+    program.iteration = 0
+    assert program.step().item() == plain.step().item()
+
+
+def test_a_limit_that_is_too_low_for_the_trace_is_refused_before_the_first_call(peaks, tmp_path):
+    program = Program(cnn)
+    save(record(program.step), tmp_path / "step.json")
+    with pytest.raises(MemoryPlanError, match="operation") as refused:
+        vkernels.memory.limit(program.step, "10%", trace=tmp_path / "step.json")
+    assert refused.value.least > 0.1 * peaks[cnn]
+    step = vkernels.memory.limit(program.step, "60%", trace=tmp_path / "step.json", strict=True)
+    for _ in range(5):
+        step()
+    assert step.report.arena <= 0.6 * step.report.peak
+
+
+@pytest.mark.parametrize("sizes", [{"bytes": -1}, {"bytes": 1.5}, {"bytes": 10, "host_bytes": -1}, {"bytes": True},
+    {"bytes": "4 GiBs"}, {"bytes": "60%"}, {"bytes": 8, "host_bytes": "1 pint"}])  # fmt: skip
 def test_what_is_no_size_is_refused(sizes):
     with pytest.raises(ArgumentError, match="bytes"):
         vkernels.memory.limit(lambda: None, **sizes)

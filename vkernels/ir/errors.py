@@ -131,6 +131,10 @@ class SlowPlanWarning(KernelWarning):
     """The plan that a call runs by is modelled to be far from what the device can do, or is but a plain one."""
 
 
+class OverLimitWarning(KernelWarning):
+    """An operation ran with more device memory than `vkernels.memory.limit` was given: it needs that much at once."""
+
+
 @dataclass(frozen=True)
 class SourceRange:
     """A place in an author's source: 1-based line, 0-based columns, `end` exclusive."""

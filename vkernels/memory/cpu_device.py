@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -33,8 +34,12 @@ class Arena(DeviceMemory):
             raise OutOfMemoryError(f"no memory for an arena of {size} bytes") from error
         self.address = self.view(0, 1).data_ptr()
 
-    def view(self, offset: int, size: int) -> torch.UntypedStorage:
-        return torch.frombuffer(self._memory, dtype=torch.uint8, offset=offset, count=size).untyped_storage()
+    def view(self, offset: int, size: int, owner: object = None) -> torch.UntypedStorage:
+        if owner is None:
+            return torch.frombuffer(self._memory, dtype=torch.uint8, offset=offset, count=size).untyped_storage()
+        memory = (ctypes.c_char * size).from_buffer(self._memory, offset)
+        memory.owner = owner  # type: ignore[attr-defined]  # a storage keeps the buffer that it was made from
+        return torch.frombuffer(memory, dtype=torch.uint8).untyped_storage()
 
 
 class CpuDevice(MemoryDevice):

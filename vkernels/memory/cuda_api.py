@@ -126,8 +126,8 @@ class DeviceArena(DeviceMemory):
         self.address = self.bytes.data_ptr()
         cuda.at(self.address, 1, None)  # raises now if torch cannot do it
 
-    def view(self, offset: int, size: int) -> torch.UntypedStorage:
-        return self._cuda.at(self.address + offset, size, self).untyped_storage()
+    def view(self, offset: int, size: int, owner: object = None) -> torch.UntypedStorage:
+        return self._cuda.at(self.address + offset, size, (self, owner)).untyped_storage()
 
 
 class HostArena(DeviceArena):

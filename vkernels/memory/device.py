@@ -28,8 +28,8 @@ class DeviceMemory(Protocol):
     size: int
     address: int
 
-    def view(self, offset: int, size: int) -> torch.UntypedStorage:
-        """Return a storage of the device's type in this memory, which it keeps alive."""
+    def view(self, offset: int, size: int, owner: object = None) -> torch.UntypedStorage:
+        """Return a storage of the device's type in this memory, which it keeps alive, and `owner` too."""
         ...
 
     def holds(self, address: int) -> bool:

@@ -1,21 +1,25 @@
-"""Run a training step in less memory than it needs: record two calls, plan, then follow the plan."""
+"""Run a training step in less memory than it needs: on demand at first, and by a plan once calls repeat."""
 
 from __future__ import annotations
 
 import tempfile
 from collections import deque
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 from statistics import median
 from typing import Any, Generic, ParamSpec, TypeVar
 
-from vkernels.ir.errors import ArgumentError, TraceError
+from vkernels.ir.errors import ArgumentError, MemoryPlanError, OverLimitWarning, TraceError, warn_caller
 
 from .account import MemoryAccount, Share, Tenant
+from .byte_sizes import check_size, parse_share
 from .following import StepTimes, simulated, simulated_times
 from .links import ANY_SIZE, MemoryMachine
+from .schedule_check import check_possible
+from .trace_file import load
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -30,6 +34,8 @@ LINKS = MemoryMachine(
 last two are of `CpuDevice`."""
 CHANGES = 2
 """Consecutive calls that deviate from the recording, after which the step is recorded again."""
+MAX_PAUSE = 64
+"""Maximum calls between two recordings of a step whose calls differ."""
 GROWTH, LINK_CHANGE = 1.05, 0.25
 """A step is planned again where it may have so many times its bytes, or so much more or less of the link's time."""
 TIMED = 64
@@ -40,10 +46,11 @@ TIMED = 64
 class Report:
     """Statistics of the calls. Bytes, and seconds.
 
-    `planned`: calls that ran entirely under the plan; `changed`: those that left it, `why` the last one did. `peak`:
-    live at once without a plan; `arena`: of the device, at most the limit; `host`, `flash`: arenas of these.
-    `out_bytes`, `back_bytes`: moved by all calls. `escapes`: tensors that outlived their recorded lifetime and got
-    memory of their own. `strays`: uses of tensors that were not on the device.
+    `planned`: calls that ran entirely under the plan; `changed`: those that left it, `why` the last one did, or why
+    there is no plan. `peak`: live at once without a limit, of the plan's call; `arena`: of the device, at most the
+    limit; `host`, `flash`: arenas of these. `out_bytes`, `back_bytes`: moved by all calls. `over`: operations that ran
+    above the limit, because they need more at once. `escapes`: tensors that outlived their recorded lifetime and got
+    other memory. `strays`: uses of tensors that were not on the device.
 
     `modelled_seconds`: of a call, simulated before any ran, with the recorded times. Medians of the last planned calls:
     `seconds`, measured; `own_seconds` of the operations and the program in them; `simulated_seconds`, simulated with
@@ -61,6 +68,7 @@ class Report:
     modelled_seconds: float = 0.0
     out_bytes: int = 0
     back_bytes: int = 0
+    over: int = 0
     escapes: int = 0
     strays: int = 0
     seconds: float = 0.0
@@ -70,43 +78,56 @@ class Report:
 
 def limit(
     step: Callable[P, R],
-    bytes: int,
+    bytes: int | str,
     *,
-    host_bytes: int | None = None,
-    flash_bytes: int | None = None,
+    trace: Path | str | None = None,
+    strict: bool = False,
+    host_bytes: int | str | None = None,
+    flash_bytes: int | str | None = None,
     flash: Path | str | None = None,
     links: MemoryMachine = LINKS,
     warm_up: int = 1,
     account: MemoryAccount | None = None,
 ) -> Limited[P, R]:
-    """Return `step` with its tensors in an arena of `bytes`: call it in place of `step`.
+    """Return `step` with its tensors within `bytes` of device memory: call it in place of `step`.
 
-    What does not fit is swapped to the host, within `host_bytes` (default: unlimited), or to a file without a name in
-    the folder `flash`, of up to `flash_bytes`. `links`: speeds to plan with. Results have the same bits. The first
-    calls run unlimited: `warm_up`, and two that are recorded. Later calls follow the plan; one that deviates continues
-    without it.
+    `bytes`: a number, a size such as "4GiB", or with a `trace` a share of its peak such as "60%". What does not fit is
+    swapped to the host, within `host_bytes` (default: unlimited), or, under a plan, to a file without a name in the
+    folder `flash`, of up to `flash_bytes`. `links`: speeds to plan with. Results have the same bits.
+
+    Calls keep the limit from the first operation on, by evicting what is needed last. After `warm_up` calls, two that
+    are alike are recorded, and later ones follow a plan; one that deviates from it continues on demand. An operation
+    that needs more than the limit at once runs above it, with one `OverLimitWarning`; if `strict`, it raises
+    `OutOfMemoryError` before it runs. `trace`: of the step, as `vk memory record` writes it, to know before the first
+    call that the limit is enough.
 
     `account`: of the device, where it has other tasks. The step has its part of the bytes and of the link's time, and
     is recorded and planned again when that changes, as other tasks come or go.
 
-    Raises `ArgumentError` for invalid sizes. Calls raise, before they run anything: `MemoryPlanError` if the limit is
-    too low, with the minimum; `FileError` if flash cannot be written or the disk is full; `OutOfMemoryError` if the
-    device or the host cannot allocate the arena; `SetupError` for tensors on several GPUs, or on a device that is
-    neither a GPU nor the CPU. After an iteration in which flash failed, which completes without the plan, `FileError`.
-    All tensors of the program stay intact.
+    Raises `ArgumentError` for invalid sizes; `FileError` for a trace that cannot be read; `MemoryPlanError` if the
+    limit is too low for the trace, with the minimum. Calls raise `FileError` if flash cannot be written or the disk is
+    full, before they run anything; `OutOfMemoryError` if the device or the host cannot allocate the arena;
+    `SetupError` for tensors on several GPUs, or on a device that is neither a GPU nor the CPU. After an iteration in
+    which flash failed, which completes without the plan, `FileError`. All tensors of the program stay intact.
     """
-    for name, size in (("bytes", bytes), ("host_bytes", host_bytes), ("flash_bytes", flash_bytes)):
-        if size is not None and (type(size) is not int or size < 0):
-            raise ArgumentError(f"{name}: expected a number of bytes, got {size!r}")
     if warm_up < 0:
         raise ArgumentError(f"warm_up: expected at least 0, got {warm_up}")
+    recorded = None if trace is None else load(trace)
+    share = parse_share(bytes) if isinstance(bytes, str) else None
+    if share is not None and recorded is None:
+        raise ArgumentError(f"bytes: {bytes!r} is a share of a trace's peak, and no trace is given")
+    size = check_size("bytes", bytes) if share is None or recorded is None else int(share * recorded.peak)
+    host, file = (None if each is None else check_size(name, each)
+                  for name, each in (("host_bytes", host_bytes), ("flash_bytes", flash_bytes)))  # fmt: skip
     folder = Path(tempfile.gettempdir() if flash is None else flash)
     there = flash is not None or flash_bytes is not None
     machine = replace(
-        links, device_bytes=bytes, host_bytes=links.host_bytes if host_bytes is None else host_bytes,
-        flash_bytes=(inf if flash_bytes is None else flash_bytes) if there else 0,
+        links, device_bytes=size, host_bytes=links.host_bytes if host is None else host,
+        flash_bytes=(inf if file is None else file) if there else 0,
     )  # fmt: skip
-    return Limited(step, machine, folder, warm_up, account)
+    if recorded is not None:
+        check_possible(recorded, machine)
+    return Limited(step, machine, folder, warm_up, strict, account)
 
 
 class Limited(Generic[P, R]):
@@ -117,7 +138,7 @@ class Limited(Generic[P, R]):
     """
 
     def __init__(
-        self, step: Callable[P, R], machine: MemoryMachine, folder: Path, warm_up: int,
+        self, step: Callable[P, R], machine: MemoryMachine, folder: Path, warm_up: int = 1, strict: bool = False,
         account: MemoryAccount | None = None,
     ):  # fmt: skip
         self._account = account
@@ -125,10 +146,17 @@ class Limited(Generic[P, R]):
         self._version, self._planned_share = -1, Share(0.0)
         """Of the account, and what the plan counts on."""
         self._report = Report()
-        self._step, self._machine, self._folder, self._warm_up = step, machine, folder, warm_up
+        self._step, self._machine, self._folder, self._strict = step, machine, folder, strict
+        self._demand: Any = None
         self._tracer: Any = None
         self._follow: Any = None
+        self._wait = warm_up
+        """Calls until the step is recorded."""
+        self._pause = 1
+        """Calls to wait if the next recording fails, or its plan is never followed."""
+        self._was_followed = False
         self._changes = 0
+        self._warned = False
         self.layout: Any = None
         self.times: deque[StepTimes] = deque(maxlen=TIMED)
         self._simulated = 0, 0.0
@@ -149,20 +177,28 @@ class Limited(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run one iteration. Raises as `limit` says; exceptions of the step pass through."""
         self._share_memory()
+        if self._demand is None:
+            self._demand = self._begin(args, kwargs)
         if self._follow is None and self._tracer is not None and len(self._tracer.watched.iterations) == 2:
             self._plan()
         self._report = replace(self._report, calls=self._report.calls + 1)
         if self._follow is not None:
             return self._followed(*args, **kwargs)
-        if self._report.calls <= self._warm_up:
-            return self._step(*args, **kwargs)
-        return self._recorded(*args, **kwargs)
+        self._wait -= 1
+        return self._on_demand(self._wait < 0, *args, **kwargs)
+
+    def on_host(self, address: int) -> bool:
+        """Whether an address is in a memory of the host that tensors are moved to: they are not on the device then."""
+        if self._follow is not None:
+            return bool(self._follow.on_host(address))
+        return self._demand is not None and self._demand.heap.holds(address)
 
     def close(self) -> None:
         """Free the arenas, and give all tensors memory of their own. The next call records again."""
-        self._tracer, follow, self._follow = None, self._follow, None
-        if follow is not None:
-            follow.there.close()
+        self._leave_plan()
+        if self._demand is not None:
+            self._demand.close()
+            self._demand = None
         if self._tenant is not None:
             self._tenant.leave()
             self._tenant = None
@@ -181,16 +217,20 @@ class Limited(Generic[P, R]):
         layout = self._follow.schedule.layout
         grows = layout.device_bytes < layout.trace.peak and min(share.bytes, tenant.free) >= GROWTH * planned.bytes
         if share.bytes < layout.device_bytes or grows or abs(share.link - planned.link) >= LINK_CHANGE:
-            self._tracer, follow, self._follow = None, self._follow, None
-            follow.there.close()
+            self._leave_plan()
             tenant.hold(0)
+
+    def _shared_bytes(self) -> int:
+        """Bytes of the device that other tasks leave."""
+        if self._tenant is None:
+            return int(self._machine.device_bytes)
+        return int(min(self._tenant.share.bytes, self._tenant.free, self._machine.device_bytes))
 
     def _shared_machine(self) -> MemoryMachine:
         """The machine to plan for: the part of it that other tasks leave."""
         if self._tenant is None:
             return self._machine
-        share = self._tenant.share
-        size = int(min(share.bytes, self._tenant.free, self._machine.device_bytes))
+        share, size = self._tenant.share, self._shared_bytes()
         self._planned_share = Share(size, share.link)
         self._tenant.hold(size)
         return replace(
@@ -198,33 +238,58 @@ class Limited(Generic[P, R]):
             from_host=share.link * self._machine.from_host,
         )  # fmt: skip
 
-    def _recorded(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def _begin(self, args: Any, kwargs: Any) -> Any:
+        """Find the program's tensors, and with them the device."""
+        from . import schedule_executor
+        from .demand_executor import DemandExecutor
+        from .host_heap import HostHeap
+        from .program_storages import program_storages
+
+        storages = program_storages(self._step, args, kwargs)
+        device = schedule_executor.device_of(storages)
+        capacity = inf if self._machine.flash_bytes else self._machine.host_bytes
+        demand = DemandExecutor(device, self._shared_bytes(), HostHeap(device, capacity), self._strict)
+        demand.begin(each for each in storages if each.device.type == device.kind)
+        return demand
+
+    def _on_demand(self, record: bool, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run an iteration without a plan, recorded or not."""
         from .op_tracer import OpTracer
 
-        tracer, self._tracer = self._tracer or OpTracer(), None
-        with tracer:
-            result = self._step(*args, **kwargs)
+        tracer, self._tracer = (self._tracer or OpTracer()) if record else None, None
+        self._demand.limit = self._shared_bytes()
+        self._demand.begin()
+        try:
+            with tracer or nullcontext(), self._demand:
+                result = self._step(*args, **kwargs)
+        finally:
+            self._demand.end()
+            self._count_moves()
+        if tracer is not None:
             tracer.end_iteration()
         self._tracer = tracer  # not if the step raises
         return result
 
     def _plan(self) -> None:
-        """Plan from two recorded iterations; if they differ, record again."""
+        """Plan from two recorded iterations; if they differ, record again later."""
         from .schedule_executor import executor_for
 
         try:
             name = getattr(self._step, "__name__", "step")
-            follow = self._follow = executor_for(self._tracer, name, self._shared_machine(), self._folder)
-        except TraceError as error:
+            machine = self._shared_machine()
+            follow = self._follow = executor_for(self._tracer, name, machine, self._folder, self._demand)
+        except (TraceError, MemoryPlanError) as error:
             self._report = replace(self._report, why=str(error))
             self._tracer = None
+            self._put_off()
             return
         finally:
             if self._tenant is not None and self._follow is None:
                 self._tenant.hold(0)
-        self._tracer, layout = None, follow.schedule.layout
+        self._tracer, self._was_followed, layout = None, False, follow.schedule.layout
         self.layout = layout
         self.times.clear()
+        self._demand.limit = int(machine.device_bytes)
         if self._tenant is not None and self._account is not None:
             self._tenant.hold(layout.device_bytes)
             self._tenant.want(min(self._machine.device_bytes, layout.trace.peak))
@@ -233,6 +298,10 @@ class Limited(Generic[P, R]):
             self._report, peak=layout.trace.peak, arena=layout.device_bytes, host=layout.host_bytes,
             flash=layout.flash_bytes, modelled_seconds=simulated(layout).seconds,
         )  # fmt: skip
+
+    def _put_off(self) -> None:
+        """Record later, each time twice as late: neither recording nor planning pays for calls that differ."""
+        self._wait, self._pause = self._pause, min(2 * self._pause, MAX_PAUSE)
 
     def _followed(self, *args: P.args, **kwargs: P.kwargs) -> R:
         follow = self._follow
@@ -258,17 +327,40 @@ class Limited(Generic[P, R]):
 
     def _count(self, seconds: float) -> None:
         follow, old = self._follow, self._report
-        counts, changed = follow.there.counts, bool(follow.changed)
+        changed = bool(follow.changed)
         self._report = replace(
             old, planned=old.planned + (not changed), changed=old.changed + changed, why=follow.changed or old.why,
-            out_bytes=counts.out_bytes, back_bytes=counts.back_bytes, escapes=counts.escapes, strays=follow.strays,
+            escapes=follow.there.counts.escapes, strays=follow.strays,
         )  # fmt: skip
+        self._count_moves()
         if not changed and follow.on.in_step:  # asynchronous operations have not ended yet
             self.times.append(StepTimes(seconds, follow.own()))
         self._changes = self._changes + 1 if changed else 0
+        if not changed:
+            self._was_followed, self._pause = True, 1
         failed = follow.there.failed
         if failed is not None or self._changes >= CHANGES:
-            self._changes = 0
-            self.close()
+            was_followed = self._was_followed
+            self._leave_plan()
+            if not was_followed:
+                self._put_off()
         if failed is not None:
             raise failed
+
+    def _count_moves(self) -> None:
+        demand, moves = self._demand.counts, [self._demand.counts]
+        if self._follow is not None:
+            moves.append(self._follow.there.counts)
+        self._report = replace(
+            self._report, out_bytes=sum(each.out_bytes for each in moves),
+            back_bytes=sum(each.back_bytes for each in moves), over=demand.over,
+        )  # fmt: skip
+        if demand.why and not self._warned:
+            self._warned = True
+            warn_caller(OverLimitWarning(f"{demand.why}: it ran above the limit"))
+
+    def _leave_plan(self) -> None:
+        """Free the plan's arenas: its tensors are on the host then. The step is recorded again."""
+        self._tracer, self._changes, self._wait, follow, self._follow = None, 0, 0, self._follow, None
+        if follow is not None:
+            follow.close()

@@ -29,12 +29,15 @@ class Role(NamedTuple):
 
 
 class OpKind(NamedTuple):
-    """An operation's schema. `only_views`: all results are views by the schema, others may be too."""
+    """An operation's schema. `only_views`: all results are views by the schema, others may be too. `makes`: some
+    results may have storages of their own. `decomposes`: it calls other operations, which inference mode hides."""
 
     name: str
     roles: tuple[Role, ...]
     only_views: bool
     gives_tensors: bool
+    makes: bool
+    decomposes: bool
     resizes: bool
 
 
@@ -53,7 +56,14 @@ def kind_of(func: Any) -> OpKind:
             roles.append(Role(number, argument.name, writes or changes, writes and (overwrites or argument.kwarg_only)))
     only_views = bool(returns) and all(each.alias_info and not each.alias_info.is_write for each in returns)
     gives = any("Tensor" in str(each.type) for each in returns)
-    return OpKind(name, tuple(roles), only_views, gives, name.startswith(RESIZING))
+    makes = any("Tensor" in str(each.type) and not each.alias_info for each in returns)
+    return OpKind(name, tuple(roles), only_views, gives, makes, _decomposes(func), name.startswith(RESIZING))
+
+
+def _decomposes(func: Any) -> bool:
+    """Whether an operation only calls others: some have a formula as well as kernels, with other bits."""
+    has = torch._C._dispatch_has_kernel_for_dispatch_key
+    return func._can_decompose() and not any(has(func.name(), key) for key in ("CPU", "CUDA"))
 
 
 def _may_hold_tensors(kind: str) -> bool:

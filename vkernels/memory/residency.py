@@ -8,6 +8,7 @@ what is in the way is moved away first.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +19,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from vkernels.ir.errors import FileError
 
 from .device import Lane, MemoryDevice, Transfer, TransferDone
+from .host_heap import HostHeap
 from .links import Tier
 from .swap_storages import swap_storages
 from .tiers import Flash, storage_of
@@ -114,10 +116,16 @@ class TransferCounts:
 
 
 class Residency:
-    """The memories and their contents. `failed`: the error of the first failed copy to flash, which loses no data."""
+    """The memories and their contents. `failed`: the error of the first failed copy to flash, which loses no data.
 
-    def __init__(self, on: MemoryDevice, device_bytes: int, host_bytes: int, flash_bytes: int, folder: Path):
-        self._on, self._folder = on, folder
+    `heap`: host memory for what the layout has no place for; default: none, and it gets memory of its own.
+    """
+
+    def __init__(
+        self, on: MemoryDevice, device_bytes: int, host_bytes: int, flash_bytes: int, folder: Path,
+        heap: HostHeap | None = None,
+    ):  # fmt: skip
+        self._on, self._folder, self._heap = on, folder, heap
         self.device, self.host = on.arena(device_bytes), on.host(host_bytes)
         self.flash = on.flash(folder, flash_bytes) if flash_bytes else None
         self._nowhere = on.nowhere(flash_bytes)
@@ -131,7 +139,9 @@ class Residency:
         """Return the record of a storage; make one where it is, if it is new."""
         size, known = storage.nbytes(), self._held.get(storage._cdata)
         if known is None or known.size != size:
-            known = Held(storage._cdata, size, StorageWeakRef(storage), size > 0 and self._on.takes(storage))
+            is_spare = self._heap is not None and self._heap.holds(storage.data_ptr())
+            moves = size > 0 and (is_spare or self._on.takes(storage))
+            known = Held(storage._cdata, size, StorageWeakRef(storage), moves, is_spare=is_spare)
             self._held[known.key] = known
         return known
 
@@ -261,11 +271,34 @@ class Residency:
                     held.copy = None
         self._on.settle()
 
-    def close(self) -> None:
-        """Give all storages memory of their own, and free the memories."""
+    def living(self) -> Iterator[torch.UntypedStorage]:
+        """Yield the known storages that live."""
+        yield from filter(None, (held.storage for held in self._held.values()))
+
+    def held(self, key: int) -> Held | None:
+        """Return the record of a known storage by its address in torch."""
+        return self._held.get(key)
+
+    def disown(self, key: int, is_here: bool) -> None:
+        """Note that a storage, known or not, got other memory: its own on the device, or of the heap."""
+        held = self._held.get(key)
+        if held is not None:
+            held.place = held.copy = None
+            held.is_spare = not is_here
+
+    def holds(self, address: int) -> bool:
+        """Whether an address is in the host's arena."""
+        return self.host.holds(address)
+
+    def close(self, to_heap: bool = False) -> None:
+        """Give all storages memory of their own, or of the heap, and free the memories."""
         self.settle()
         for held in self._held.values():
-            self.release(held)
+            storage = held.storage
+            if not to_heap:
+                self.release(held)
+            elif storage is not None and held.place is not None:
+                self._own(held, storage, to_heap=True)
         self._held.clear()
         self._on.close()
         if self.flash is not None:
@@ -305,7 +338,7 @@ class Residency:
             self.leave(held)
         elif held.place == place:
             self.counts.escapes += 1
-            self._own(held, storage)
+            self._own(held, storage, to_heap=True)
         if held.copy is not None and held.copy.place == place:
             held.copy = None  # the next user of the place waits for it
 
@@ -314,10 +347,12 @@ class Residency:
         assert self.flash is not None
         return self.flash
 
-    def _own(self, held: Held, storage: torch.UntypedStorage) -> None:
-        """Move it to memory of its own."""
+    def _own(self, held: Held, storage: torch.UntypedStorage, to_heap: bool = False) -> None:
+        """Move it to memory of its own; `to_heap`: to the heap, where there is one with room."""
         from_flash = held.is_on(Tier.FLASH)
-        fresh = (self._on.spare if from_flash else self._on.fresh)(held.size)
+        block = self._heap.take(held.size) if self._heap is not None and (to_heap or from_flash) else None
+        make = self._on.spare if from_flash else self._on.fresh
+        fresh = make(held.size) if block is None else block.view()
         if held.place is not None and from_flash:
             try:
                 self._on.read(self._flash, held.place.offset, fresh.data_ptr(), held.size)
@@ -326,7 +361,7 @@ class Residency:
         else:
             self._copy(held, fresh.data_ptr(), storage)
         swap_storages(storage, fresh)
-        held.place, held.is_spare = None, from_flash
+        held.place, held.is_spare = None, from_flash or block is not None
 
     def _point(self, held: Held, storage: torch.UntypedStorage, place: StorageResidency, filled: bool) -> None:
         """Change its pointer to a place, which has its bytes already (`filled`) or gets them now."""

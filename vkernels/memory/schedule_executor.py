@@ -1,7 +1,7 @@
 """Run a program's iteration under a layout: the moves of each operation's schedule, on real bytes.
 
-The plan is followed as long as operations and tensors are those that were recorded. After a difference, nothing more is
-moved in this iteration, and the program continues with its tensors where they are.
+The plan is followed as long as operations and tensors are those that were recorded. After a difference the rest of the
+iteration runs on demand, within the same limit.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from vkernels.ir.errors import SetupError, TraceError
 
 from .cpu_device import CpuDevice
 from .cuda_device import CudaDevice
+from .demand_executor import DemandExecutor
 from .device import MemoryDevice
 from .following import running_ahead, with_program
 from .layout import lay_out
@@ -27,11 +28,16 @@ from .op_storages import OpCall, kind_of
 from .op_tracer import OpTracer
 from .record import recorded_of
 from .residency import DEVICE, Held, Residency, StorageResidency
+from .result_sizes import ResultSizes
 from .tiers import storage_of
 
 
-def executor_for(tracer: OpTracer, name: str, machine: MemoryMachine, folder: Path) -> ScheduleExecutor:
+def executor_for(
+    tracer: OpTracer, name: str, machine: MemoryMachine, folder: Path, demand: DemandExecutor
+) -> ScheduleExecutor:
     """Plan a step from two traced iterations, and allocate its arenas. `folder`: for flash.
+
+    On a GPU all tensors move to the host first, to make room for the arena.
 
     Raises `TraceError` if the iterations differ, and the errors of `limit`.
     """
@@ -43,8 +49,11 @@ def executor_for(tracer: OpTracer, name: str, machine: MemoryMachine, folder: Pa
     if device.in_step:
         trace = with_program(trace, recorded.outside)
     layout = lay_out(trace, machine if device.in_step else running_ahead(machine), device.alignment)
-    residency = Residency(device, layout.device_bytes, layout.host_bytes, layout.flash_bytes, folder)
-    executor = ScheduleExecutor(op_schedule_of(recorded, layout), residency, device)
+    schedule = op_schedule_of(recorded, layout)
+    if not device.in_step:
+        demand.evict_all()
+    residency = Residency(device, layout.device_bytes, layout.host_bytes, layout.flash_bytes, folder, demand.heap)
+    executor = ScheduleExecutor(schedule, residency, device, demand)
     for tensor, storage in storages.items():
         executor.bind(tensor, storage)
     return executor
@@ -74,9 +83,11 @@ class ScheduleExecutor(TorchDispatchMode):
     before each and after the last.
     """
 
-    def __init__(self, schedule: OpSchedule, there: Residency, on: MemoryDevice):
+    def __init__(self, schedule: OpSchedule, there: Residency, on: MemoryDevice, demand: DemandExecutor):
         super().__init__()
-        self.schedule, self.there, self.on = schedule, there, on
+        self.schedule, self.there, self.on, self._demand = schedule, there, on, demand
+        self._sizes = ResultSizes()
+        demand.moved, demand.arena = there.disown, there.device
         self.clock: Callable[[], float] = time.perf_counter
         self.changed = ""
         self.strays = 0
@@ -90,6 +101,8 @@ class ScheduleExecutor(TorchDispatchMode):
         """Tensors by the address of their storage in torch."""
         self._seen: set[int] = set()
         """Tensors from outside that operations of this iteration have used."""
+        self._is_disturbed = True
+        """Whether tensors may be on the device in memory of their own."""
         self._due: list[int] = []
         """Absences to fetch with the next operation, when the memory of the last one's tensors is free."""
 
@@ -103,8 +116,11 @@ class ScheduleExecutor(TorchDispatchMode):
         return held
 
     def begin(self) -> None:
-        """Before an iteration: move the tensors that start on the device there."""
-        self._at, self.changed = 0, ""
+        """Before an iteration: move the tensors that start on the device there, and others off it."""
+        if self._is_disturbed and self.schedule.layout.schedule.absences:
+            starting = (self._bound.get(tensor) for tensor, _ in self.schedule.there)
+            self._demand.evict_all({held.key for held in starting if held is not None})
+        self._at, self.changed, self._is_disturbed = 0, "", False
         self._seen.clear()
         for tensor, offset in self.schedule.there:
             held = self._bound.get(tensor)
@@ -125,6 +141,17 @@ class ScheduleExecutor(TorchDispatchMode):
                 if held is not None:
                     self.there.leave(held)
         self.there.settle()
+        self._demand.end()
+
+    def close(self) -> None:
+        """Free the arenas: the tensors are in the heap of the host then, and known to be there."""
+        counts, more = self._demand.counts, self.there.counts
+        counts.out_bytes, counts.back_bytes = counts.out_bytes + more.out_bytes, counts.back_bytes + more.back_bytes
+        living = [*self.there.living()]
+        self.there.close(to_heap=True)
+        self._demand.moved = self._demand.arena = None
+        for storage in living:
+            self._demand.adopt(storage, not self.on_host(storage.data_ptr()))
 
     def own(self) -> tuple[float, ...]:
         """Seconds of each operation of the last iteration with the program before it; the rest is before the first."""
@@ -135,25 +162,24 @@ class ScheduleExecutor(TorchDispatchMode):
         entered = self.clock()
         kwargs = kwargs or {}
         kind = kind_of(func)
+        if kind.decomposes:
+            with self:
+                return func.decompose(*args, **kwargs)
         if kind.only_views:
             return func(*args, **kwargs)
         self.on.turn()
         if self.changed:
-            return func(*args, **kwargs)
+            return self._run_on_demand(func, args, kwargs)
         try:
             call = OpCall(func, args, kwargs)
         except TraceError as error:
             self._leave_plan(str(error))
             return func(*args, **kwargs)
-        if kind.resizes:
-            self._leave_plan(f"{kind.name} gives a tensor other memory")
-            for key in call.given:
-                if key in self._numbers:
-                    self.there.release(self._bound[self._numbers[key]])
-            return func(*args, **kwargs)
         turn = self.schedule.turns[self._at] if self._at < self._count else None
-        if turn is not None and kind.name == turn.name:
-            self._prepare(turn, call)
+        different = self._prepare(turn, call, func, args, kwargs)
+        if different:
+            self._leave_plan(different)
+            return self._run_on_demand(func, args, kwargs)
         strays = self._use(call)
         begun = self.clock()
         out = func(*args, **kwargs)
@@ -165,14 +191,25 @@ class ScheduleExecutor(TorchDispatchMode):
             self._left = self.clock()
         return out
 
-    def _prepare(self, turn: ScheduledOp, call: OpCall) -> None:
-        """Fetch what the expected operation needs, and make room for its results."""
+    def _prepare(self, turn: ScheduledOp | None, call: OpCall, func: Any, args: Any, kwargs: Any) -> str:
+        """Fetch what the expected operation needs, and make room for its results; return what differs, if anything."""
+        if call.kind.resizes:
+            return f"{call.kind.name} gives a tensor other memory"
+        if turn is None or call.kind.name != turn.name:
+            is_view = call.kind.gives_tensors and not call.written and not self._sizes.predict(func, call, args, kwargs)
+            return "" if is_view or not (call.given or call.kind.makes) else self._other_operation(turn, call)
         if self._due:
             self._fetch()
         get, written = self._numbers.get, len(call.written)
         here = tuple(map(get, call.reads)), tuple(map(get, call.written))
         if here != (turn.reads, turn.writes[:written]):
             self._bind_inputs(turn, call)
+        made = sum([self.schedule.sizes[tensor] for tensor in turn.writes[written:]])
+        different = self._difference(turn, call, (*call.reads, *call.written), (*turn.reads, *turn.writes[:written]))
+        predicted = self._sizes.predict(func, call, args, kwargs)
+        is_known = predicted is not None and call.kind.name not in self._sizes.dynamic
+        if different or (is_known and predicted != made):
+            return different or f"operation {self._at}, {turn.name}, has tensors of other sizes"
         for number in turn.needs:
             held = self._absent(number)
             if held is not None:
@@ -180,6 +217,7 @@ class ScheduleExecutor(TorchDispatchMode):
                 self.there.arrive(held)
         for place in turn.makes:
             self.there.make_room(place)
+        return ""
 
     def _bind_inputs(self, turn: ScheduledOp, call: OpCall) -> None:
         """Bind new storages from outside, such as a new batch, to the tensors whose place they take."""
@@ -213,13 +251,19 @@ class ScheduleExecutor(TorchDispatchMode):
 
     def _advance(self, turn: ScheduledOp | None, call: OpCall, took: float, outside: float) -> None:
         """After an operation: if it was the expected one, move its results to their places and go on."""
-        different = self._difference(turn, call)
+        made = call.made.values()
+        if turn is None or len(call.writes) != len(turn.writes):
+            different = self._other_operation(turn, call)
+        else:
+            different = self._difference(turn, call, (*call.reads, *call.writes), (*turn.reads, *turn.writes))
         if turn is None or different:
             self._leave_plan(different)
+            for storage in (*call.given.values(), *made):
+                self._demand.adopt(storage, not self.on_host(storage.data_ptr()))
             return
         at = self._at
         self.took[at], self.outside[at] = took, outside
-        for tensor, storage in zip(turn.writes[len(call.written) :], call.made.values(), strict=True):
+        for tensor, storage in zip(turn.writes[len(call.written) :], made, strict=True):
             held, offset = self.bind(tensor, storage), turn.offsets.get(tensor)
             if offset is not None:
                 self.there.put(held, storage, StorageResidency(DEVICE, offset, held.size))
@@ -232,24 +276,43 @@ class ScheduleExecutor(TorchDispatchMode):
         if self.there.failed is not None:
             self._leave_plan(str(self.there.failed))
 
-    def _difference(self, turn: ScheduledOp | None, call: OpCall) -> str:
-        """What differs from the recording; empty if nothing does."""
+    def _other_operation(self, turn: ScheduledOp | None, call: OpCall) -> str:
         if turn is None:
             return f"there is an operation {self._at}, {call.kind.name}, after the last"
         if call.kind.name != turn.name:
             return f"operation {self._at} was {turn.name}, and is {call.kind.name}"
-        writes, sizes = call.writes, self.schedule.sizes
-        is_same = len(call.reads) == len(turn.reads) and len(writes) == len(turn.writes)
-        for tensor, key in zip((*turn.reads, *turn.writes), (*call.reads, *writes), strict=True) if is_same else ():
+        return f"operation {self._at}, {turn.name}, has other tensors"
+
+    def _difference(self, turn: ScheduledOp, call: OpCall, keys: tuple[int, ...], tensors: tuple[int, ...]) -> str:
+        """What differs in storages from the expected tensors; empty if nothing does."""
+        if len(keys) != len(tensors):
+            return self._other_operation(turn, call)
+        sizes, is_same = self.schedule.sizes, True
+        for tensor, key in zip(tensors, keys, strict=True):
             given = call.given.get(key)
             if sizes[tensor] != (call.made[key] if given is None else given).nbytes():
                 return f"operation {self._at}, {turn.name}, has tensors of other sizes"
             is_same = is_same and (given is None or self._numbers.get(key) == tensor)
-        return "" if is_same else f"operation {self._at}, {turn.name}, has other tensors"
+        return "" if is_same else self._other_operation(turn, call)
+
+    def on_host(self, address: int) -> bool:
+        """Whether an address is in a memory of the host that tensors are moved to."""
+        return self.there.holds(address) or self._demand.heap.holds(address)
 
     def _leave_plan(self, why: str) -> None:
-        self.changed = why
+        """Continue on demand, with all tensors where they are."""
+        self.changed, self._is_disturbed = why, True
         self.there.settle()
+        for storage in self.there.living():
+            self._demand.adopt(storage, not self.on_host(storage.data_ptr()))
+
+    def _run_on_demand(self, func: Any, args: Any, kwargs: Any) -> Any:
+        if kind_of(func).resizes:  # memory of the arena cannot be resized
+            for key in OpCall(func, args, kwargs).given:
+                held = self.there.held(key)
+                if held is not None and held.is_on(DEVICE):
+                    self.there.release(held)
+        return self._demand.run(func, args, kwargs)
 
     def _copy(self, numbers: tuple[int, ...]) -> None:
         for number in numbers:

@@ -17,6 +17,7 @@ from vkernels.ir.errors import OptionError
 from vkernels.memory import Limited, Report, calibration_file
 from vkernels.memory import limit as limit_step
 from vkernels.memory.bound import lower_bound
+from vkernels.memory.byte_sizes import parse_share
 from vkernels.memory.following import simulated
 from vkernels.memory.limit import LINKS
 from vkernels.memory.op_tracer import Touched
@@ -63,7 +64,7 @@ def run(
     links = LINKS if calibration is None else calibration_file.load(calibration).machine
     with status_line(console, "running the file") as tell:
         size = _bytes(limit, step, tell)
-        under = partial(limit_step, bytes=size, host_bytes=host_bytes, flash=flash, links=links)
+        under = partial(limit_step, bytes=size, strict=True, host_bytes=host_bytes, flash=flash, links=links)
         measured = _interleaved(Twin(step), Twin(step), under, calls, tell)
     layout, report = measured.limited.layout, measured.report
     simulation = None
@@ -89,11 +90,8 @@ def _bytes(text: str, named: str, tell: Callable[[str], None]) -> int:
 
     if not text.endswith("%"):
         return size_from(text, "--bytes")
-    try:
-        part = float(text.removesuffix("%")) / 100
-    except ValueError:
-        part = 0.0
-    if not 0 < part <= 100:
+    part = parse_share(text)
+    if part is None:
         raise OptionError(f"--bytes: expected a size such as 4GiB, or a share of the peak such as 60%, got {text!r}")
     tell("measuring the peak")
     twin = Twin(named)

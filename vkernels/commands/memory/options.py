@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,6 +13,7 @@ from rich.console import Console
 
 from vkernels.ir.errors import FileError, OptionError
 from vkernels.memory import trace_file
+from vkernels.memory.byte_sizes import parse_size
 from vkernels.memory.calibration_file import load
 from vkernels.memory.imports import Problem, read_g10, read_minimalloc
 from vkernels.memory.links import G10, MemoryMachine
@@ -24,20 +24,16 @@ from vkernels.memory.trace import MemoryTrace
 from ..results import STANDARD_OUTPUT, write_json
 
 SCHEMA = 1
-UNITS = {"": 1, "B": 1, **{f"{letter}iB": 1 << 10 * n for n, letter in enumerate("KMGT", 1)}}
-UNITS |= {f"{letter}B": 1000**n for n, letter in enumerate("kMGT", 1)}
-_SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?) ?([kKMGT]?i?B?)")
-
 MachineOptions: TypeAlias = "tuple[str, str, str | None, str | None, Path | None]"
 """--host, --flash, --link, --flash-link and --calibration."""
 
 
 def size_from(text: str, option: str) -> int:
     """Parse a size such as `40GiB`, `2.5 GB` or `4096`. Raises `OptionError`."""
-    found = _SIZE.fullmatch(text.strip())
-    if found is None or found[2] not in UNITS:
+    size = parse_size(text)
+    if size is None:
         raise OptionError(f"{option}: expected a size such as 40GiB, 40GB or 4096, got {text!r}")
-    return int(float(found[1]) * UNITS[found[2]])
+    return size
 
 
 def rate_from(text: str, option: str) -> float:
