@@ -70,7 +70,8 @@ class PlannedSpace(SearchSpace):
     """A space of listed points with modelled times, which surrogate models get as an input."""
 
     def __init__(self, parameters: Mapping[str, Sequence[Value]], seconds: Mapping[Point, float]) -> None:
-        super().__init__(parameters, [Constraint(tuple(parameters), lambda *values: values in seconds)])
+        listed = Constraint(tuple(parameters), lambda *values: values in seconds)
+        super().__init__(parameters, [listed] if parameters else [])  # where all is decided, there is one point
         self.seconds = seconds
         self.listed = tuple(seconds)
         self._members = frozenset(seconds)

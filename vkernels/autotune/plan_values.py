@@ -23,7 +23,7 @@ TILE, CHUNK, HOME = "tile ", "chunk ", "home "
 LANES, ORDER, STREAMS, SPLIT, SHARES = "lanes", "order", "streams", "split", "shares"
 NUMBERS = {name: name.replace("_", " ") for name in RANGES}
 """Parameter names of the numbers in a plan: a CPU has the least value of each but of those in `ON_CPUS`."""
-ON_CPUS = ("private_copies",)
+ON_CPUS = ("private_copies", "swizzle")
 BETWEEN = ", "
 
 

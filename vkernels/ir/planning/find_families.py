@@ -14,6 +14,7 @@ from .decisions.decision import Alternatives
 from .decisions.decisions import neighbours, starting_choices, things_to_decide
 from .decisions.homes import in_memory
 from .decisions.launches import one_more_launch
+from .decisions.swizzle import groups
 from .plan_families import FamilyOutline, PlanFamily, family_of, outline_of, pinned_move
 from .space import PlanSearchSpace
 
@@ -194,6 +195,11 @@ class _Search:
         self.look(in_memory(best.choices))
         return best
 
+    def group(self, best: PlanFamily) -> PlanFamily:
+        """The best family with programs in groups, on CPUs."""
+        found = self.fastest(groups(self.space, best.choices), best.least) if self.space.limits.warp == 1 else None
+        return found if found is not None and found.least < BETTER * best.least else best
+
     def cut(self, best: PlanFamily) -> PlanFamily:
         """The best family with launches of their own where these hold much less."""
         cuts = _worth_cutting(self.space, best)
@@ -212,7 +218,7 @@ def _holds_more(choices: StructuralChoices, families: Iterable[PlanFamily]) -> b
 
 def find_families(space: PlanSearchSpace, wanted: int | None = None) -> list[PlanFamily]:
     """Kinds of plans: what holds what first, then one decision after another from the best of them, until none is
-    better made otherwise; last, on a GPU, launches of their own.
+    better made otherwise; last, on a CPU, programs in groups, and on a GPU, launches of their own.
 
     `wanted`: only so many plans, the best of all families, are of interest; others may be left out.
     """
@@ -227,7 +233,7 @@ def find_families(space: PlanSearchSpace, wanted: int | None = None) -> list[Pla
         found = search.climb(start, math.inf if best is None else best.least)
         best = found if best is None or found.least < best.least else best
     if best is not None:
-        search.cut(best)
+        search.cut(search.group(best))
     return [family for family in search.found.values() if family is not None]
 
 

@@ -15,13 +15,14 @@ GROUPS = (1, 4, 8)
 
 
 def _alternatives(space: PlanSearchSpace) -> list[Alternatives]:
+    return [partial(groups, space)] if space.limits.warp > 1 else []
+
+
+def groups(space: PlanSearchSpace, choices: StructuralChoices) -> Iterator[StructuralChoices]:
+    """Other groups of programs. CPUs have some where operands are packed, whose panels all programs of a group read
+    again from a cache; there they are tried last (`find_families.py`)."""
     several = [axis for axis in space.tiles if space.extents[axis] > 1]
-    return [partial(_groups, space)] if len(several) > 1 else []
-
-
-def _groups(space: PlanSearchSpace, choices: StructuralChoices) -> Iterator[StructuralChoices]:
-    """On CPUs, where panels are read again from a cache by all programs of a group."""
-    if space.limits.warp > 1 or choices.packs:
+    if len(several) > 1 and choices.split is None and (space.limits.warp > 1 or choices.packs):
         yield from (replace(choices, swizzle=group) for group in GROUPS if group != choices.swizzle)
 
 
