@@ -42,7 +42,10 @@ class Farm:
             data = json.loads(path.read_text())
             return Farm(str(data["address"]), str(data["user"]), str(data["token"]))
         except OSError as error:
-            raise FileError(f"{path}: no login of a farm can be read: {error.strerror}") from None
+            raise FileError(
+                f"{path}: no login of a farm can be read: {error.strerror}; `vk farm start` writes one here, and"
+                " `--login FILE` takes one from whoever runs a farm"
+            ) from None
         except (ValueError, KeyError, TypeError):
             raise FileError(f"{path}: is no login of a farm") from None
 
