@@ -59,7 +59,7 @@ def verify_unsigned(what: str, kind: str, tile: SSAValue) -> None:
         raise VerifyException(f"{what} is of integers, not {tile.type}")
 
 
-def _reduced(tile: SSAValue, axis: str) -> Attribute:
+def without_axis(tile: SSAValue, axis: str) -> Attribute:
     """The type of a tile without an axis."""
     sizes = {a: n for a, n in sizes_of(tile).items() if a != axis}
     return tile_type(element_of(tile), sizes, sizes.values())
@@ -159,13 +159,13 @@ class ReductionOp(PureOp):
     assembly_format = "$tile `along` custom<Name>($axis) attr-dict `:` type($tile) `->` type($result)"
 
     def __init__(self, tile: SSAValue, axis: str):
-        result = _reduced(tile, axis)
+        result = without_axis(tile, axis)
         super().__init__(operands=[tile], properties={"axis": StringAttr(axis)}, result_types=[result])
 
     def verify_(self) -> None:
         verify_axis(self.axis, self.tile, "the tile's")
         verify_unsigned(self.name, self.name, self.tile)
-        expected = _reduced(self.tile, self.axis.data)
+        expected = without_axis(self.tile, self.axis.data)
         if self.result.type != expected:
             raise VerifyException(f"the result is {self.result.type}, expected {expected}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import StringAttr, TensorType
-from xdsl.ir import Attribute, Operation, Region, SSAValue
+from xdsl.ir import Operation, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -22,8 +22,8 @@ from xdsl.irdl import (
 from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from .attributes import element_of, sizes_of, tile_type
-from .compute import PureOp, ScanOp, verify_axis
+from .attributes import element_of, sizes_of
+from .compute import PureOp, ScanOp, verify_axis, without_axis
 
 
 @irdl_op_definition
@@ -103,18 +103,13 @@ class LastOp(PureOp):
     assembly_format = "$tile `along` custom<Name>($axis) attr-dict `:` type($tile) `->` type($result)"
 
     def __init__(self, tile: SSAValue, axis: str):
-        result = _without(tile, axis)
+        result = without_axis(tile, axis)
         super().__init__(operands=[tile], properties={"axis": StringAttr(axis)}, result_types=[result])
 
     def verify_(self) -> None:
         verify_axis(self.axis, self.tile, "the tile's")
-        if self.result.type != _without(self.tile, self.axis.data):
+        if self.result.type != without_axis(self.tile, self.axis.data):
             raise VerifyException(f"the result is {self.result.type}")
-
-
-def _without(tile: SSAValue, axis: str) -> Attribute:
-    sizes = {a: n for a, n in sizes_of(tile).items() if a != axis}
-    return tile_type(element_of(tile), sizes, sizes.values())
 
 
 SCANS: tuple[type[ScanOp], type[ScanByOp]] = (ScanOp, ScanByOp)

@@ -140,13 +140,13 @@ class PlanSearchSpace:
         meeting = meeting_axes(self.kernel, private)
         copied = {name: t for name, t in updated.items() if self.kernel.parameter(name) in private}
         return AtomicUpdates(
-            {name: self._bytes(tensor) for name, tensor in updated.items()},
-            {name: self._bytes(tensor, padding_of(tensor)) for name, tensor in copied.items()},
+            {name: self.tensor_bytes(tensor) for name, tensor in updated.items()},
+            {name: self.tensor_bytes(tensor, padding_of(tensor)) for name, tensor in copied.items()},
             tuple(axis for axis in self.tiles if axis not in meeting),
         )
 
-    def _bytes(self, tensor: TensorArgumentType, more: int = 0) -> int:
-        """Bytes of a tensor whose first dimension is longer."""
+    def tensor_bytes(self, tensor: TensorArgumentType, more: int = 0) -> int:
+        """Bytes of a tensor, with a first dimension that is `more` longer."""
         first, *rest = (self.sizes.get(n, 1) if isinstance(n, str) else n for n in (*tensor.shape, 1))
         return (first + more) * math.prod(rest) * bytes_of(tensor.element)
 
@@ -253,7 +253,8 @@ class PlanSearchSpace:
             self.needs.splittable.get(choices.split, ()) if choices.split else (),
             shares, warps, stages, resident,
             phases_of_launches(self.kernel, choices.launches) if choices.launches else (), self.updates, self.regions,
-            self.sizes, terms=terms, copied=sum(self._bytes(tensors_of(self.kernel)[name]) for name in choices.k_major),
+            self.sizes, terms=terms,
+            copied=sum(self.tensor_bytes(tensors_of(self.kernel)[name]) for name in choices.k_major),
         )  # fmt: skip
 
     def _as_loops_see(self, choices: StructuralChoices) -> StructuralChoices:

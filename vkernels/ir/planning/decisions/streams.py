@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -29,24 +28,18 @@ def streamable(space: PlanSearchSpace) -> tuple[str, ...]:
 
     None where all that the kernel touches fits the second cache: whatever reads a result soon finds it there.
     """
-    if _tensor_bytes(space) <= space.limits.shared:
+    tensors = tensors_of(space.kernel)
+    if sum(map(space.tensor_bytes, tensors.values())) <= space.limits.shared:
         return ()
     found: list[str] = []
     read = {op.base for op in space.kernel.walk() if isinstance(op, GatherOp | LoadOp)}
-    for name, tensor in tensors_of(space.kernel).items():
+    for name, tensor in tensors.items():
         if name in space.stored and space.kernel.parameter(name) not in read:
             width = bytes_of(tensor.element)
             steps = [stride * width for stride in space.strides[name] if stride != 1]
             if all(step % min(MOST_ALIGNED, space.limits.register_bytes) == 0 for step in steps):
                 found.append(name)
     return tuple(sorted(found))
-
-
-def _tensor_bytes(space: PlanSearchSpace) -> int:
-    """Bytes of the elements of all tensors."""
-    tensors = tensors_of(space.kernel).values()
-    lengths = ([space.sizes.get(n, 1) if isinstance(n, str) else n for n in each.shape] for each in tensors)
-    return sum(math.prod(length) * bytes_of(each.element) for length, each in zip(lengths, tensors, strict=True))
 
 
 STREAMS = PlanDecision(
