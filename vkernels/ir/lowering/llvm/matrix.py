@@ -231,7 +231,7 @@ class MatrixDot:
         if isinstance(load, WordsOp):
             elements = load.tile
             load, element = elements.owner, _WORD * sizes_of(words)[axis] // sizes_of(elements)[axis]
-        if access is None or not isinstance(load, LoadOp) or any(place.mask for place in access.places()):
+        if access is None or not isinstance(load, LoadOp):
             raise unsupported(self.dot, "a matrix unit takes words that are loaded for it alone")
         others = [a for a, size in sizes_of(words).items() if a != axis and size > 1]
         (inner, outer) = (axis, others) if words is self.dot.right else (self.state.lanes.axis, [axis])
@@ -253,16 +253,21 @@ def is_zero(value: SSAValue) -> bool:
 
 
 def is_for_matrices(operation: WordsOp) -> bool:
-    """Whether dots on a matrix unit load all words by themselves."""
-    users = [use.operation for use in operation.result.uses]
-    return bool(users) and all(isinstance(user, WordDotOp) and is_matrix(user) for user in users)
+    """Whether dots on a matrix unit load all words by themselves, without masks."""
+    users, load = [use.operation for use in operation.result.uses], operation.tile.owner
+    plain = isinstance(load, ReadOp) and _is_plain(load)
+    return plain and bool(users) and all(isinstance(user, WordDotOp) and is_matrix(user) for user in users)
+
+
+def _is_plain(load: ReadOp) -> bool:
+    """Whether a load has no masks."""
+    return load.mask is None and not load.bounds and not load.guarded_dimensions
 
 
 def is_for_units(operation: ReadOp) -> bool:
     """Whether dots on a matrix or block unit load all that a load gives by themselves, without masks."""
     users = [use.operation for use in operation.result.uses]
-    plain = operation.mask is None and not operation.bounds and not operation.guarded_dimensions
-    return plain and bool(users) and all(isinstance(user, WordDotOp) and _loads(user) for user in users)
+    return _is_plain(operation) and bool(users) and all(isinstance(user, WordDotOp) and _loads(user) for user in users)
 
 
 def _loads(dot: WordDotOp) -> bool:
