@@ -18,6 +18,8 @@ from .reference import DTYPES, assert_close, fresh_seed, normal
 
 LENGTHS = (70, 5, 0, 33, 3, 0, 9), (70, 40, 7, 0, 1, 0, 130)
 """Of queries and of keys: some of none, and more of one than of the other both ways."""
+ALIKE = (30,) * 4, (62,) * 4
+"""A batch. As many queries and keys in all as above."""
 HEADS, GROUPS, DEPTH, VALUES = 4, 2, 24, 17
 
 
@@ -73,7 +75,7 @@ def test_results_and_gradients_are_those_of_each_alone(dtype, how):
 def test_calls_of_the_same_and_of_other_sequences_are_right_again():
     """From the second call of the same sequences on they are repeated without the Python code around the kernel."""
     others = LENGTHS[0][::-1], LENGTHS[1][::-1]
-    for number, lengths in enumerate((LENGTHS, LENGTHS, LENGTHS, others, LENGTHS, others, others)):
+    for number, lengths in enumerate((LENGTHS, LENGTHS, ALIKE, LENGTHS, others, ALIKE, LENGTHS, others, ALIKE, others)):
         q, k, v, grad = operands(torch.float32, fresh_seed() + number, lengths)
         expected, _ = each_alone(grad, q, k, v, lengths)
         places = [starts(each) for each in lengths]

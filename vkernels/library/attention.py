@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -188,7 +189,10 @@ def attention_of_sequences(
     T × H × E array like q; 0 if a query sees no key. Raises `ArgumentError` for shapes or dtypes that do not match, and
     for starts out of order.
     """
-    return attention_of_sequences_forward(q, k, v, q_start, k_start, scale, causal, window, out)[0]
+    known = _of_call(q, k, v, q_start, k_start, causal, window, out)
+    if known.batches:
+        return (_run_batches_again if known.is_met else _run_batches)(q, k, v, known.batches, scale, out)
+    return _run(q, k, v, known, scale, out)[0]
 
 
 @checked
@@ -204,23 +208,56 @@ def attention_of_sequences_forward(
     out: Result[Array, "T H E", "q"] | None = None,
 ) -> tuple[Array, Array]:
     """The result of `attention_of_sequences`, and the normaliser for its gradient: H × T, -inf without keys."""
+    return _run(q, k, v, _of_call(q, k, v, q_start, k_start, causal, window, out), scale, out)
+
+
+@dataclass
+class _Known:
+    """Sequences that were checked. `batches`: how many there are, if they are a batch: all have as many queries, and as
+    many keys, which all queries see; else 0. `calls`: so far, of these sequences."""
+
+    sequences: Sequences
+    batches: int
+    calls: int = 0
+
+    @property
+    def is_met(self) -> bool:
+        """Whether there were calls before: only such calls are recorded, since most batches have lengths of their
+        own."""
+        return self.calls > 1
+
+
+def _of_call(
+    q: Array, k: Array, v: Array, q_start: Array, k_start: Array, causal: bool, window: Window, out: Array | None
+) -> _Known:
+    """The sequences of a call. Raises `ArgumentError` for arguments that do not go together."""
     function = "attention_of_sequences"
     check_heads(function, q.shape[1], k.shape[1])
-    sequences = _sequences(function, q.shape[0], k.shape[0], q_start, k_start, causal, window)
     if out is not None:
         check_apart(function, out, k=k, v=v)
-    calls = _calls_of(sequences)
-    calls[0] += 1
-    run = _run_again if calls[0] > 1 else _run_sequences
+    known = _sequences(function, q.shape[0], k.shape[0], q_start, k_start, causal, window)
+    known.calls += 1
+    return known
+
+
+def _run(q: Array, k: Array, v: Array, known: _Known, scale: float | None, out: Array | None) -> tuple[Array, Array]:
+    run, sequences = _run_again if known.is_met else _run_sequences, known.sequences
     band = sequences.band
     return run(q, k, v, sequences.queries, sequences.keys, band.back, band.ahead, scale, out)
 
 
-@lru_cache(maxsize=256)
-def _calls_of(sequences: Sequences) -> list[int]:
-    """The number of calls so far: only calls of sequences that were met before are recorded, since most batches have
-    lengths of their own."""
-    return [0]
+def _run_batches(q: Array, k: Array, v: Array, batches: int, scale: float | None, out: Array | None) -> Array:
+    """Attention of sequences that are a batch."""
+    out = empty_like(q, (*q.shape[:2], v.shape[2])) if out is None else out
+    queries, keys, values, result = (_as_batches(each, batches) for each in (q, k, v, out))
+    attention(queries, keys, values, scale, out=result)
+    return out
+
+
+def _as_batches(array: Array, batches: int) -> Array:
+    """T × H × D as S × H × T / S × D; a view."""
+    rows, *rest = array.shape
+    return array.reshape((batches, rows // batches, *rest)).swapaxes(1, 2)
 
 
 def _run_sequences(
@@ -234,6 +271,7 @@ def _run_sequences(
 
 
 _run_again = replayed(_run_sequences)
+_run_batches_again = replayed(_run_batches)
 
 
 @checked
@@ -255,7 +293,7 @@ def attention_of_sequences_backward(
     function = "attention_of_sequences_backward"
     grad, q, k, v, out = (_as_batch(each) for each in (grad, q, k, v, out))
     check_heads(function, q.shape[1], k.shape[1])
-    sequences = _sequences(function, q.shape[2], k.shape[2], q_start, k_start, causal, window)
+    sequences = _sequences(function, q.shape[2], k.shape[2], q_start, k_start, causal, window).sequences
     found = run_gradients(grad, q, k, v, out, normaliser[None], scale_of(scale, q), sequences)
     dq, dk, dv = (each[0].swapaxes(0, 1) for each in found)
     return dq, dk, dv
@@ -267,14 +305,23 @@ def _as_batch(array: Array | None) -> Array:
 
 def _sequences(
     function: str, queries: int, keys: int, q_start: Array, k_start: Array, causal: bool, window: Window
-) -> Sequences:
-    starts: list[tuple[int, ...]] = []
-    for name, start, rows in (("q_start", q_start, queries), ("k_start", k_start, keys)):
-        found = np.asarray(start if isinstance(start, np.ndarray) else start.cpu())
-        if found[0] != 0 or found[-1] != rows or (found[1:] < found[:-1]).any():
-            raise ArgumentError(f"{function}: {name} is {found.tolist()}, expected integers from 0 to {rows}")
-        starts.append(tuple(found.tolist()))
-    return Sequences(starts[0], starts[1], band_of(causal, window))
+) -> _Known:
+    starts = (np.asarray(each if isinstance(each, np.ndarray) else each.cpu()) for each in (q_start, k_start))
+    content = ((each.dtype, each.tobytes()) for each in starts)
+    return _known(function, (queries, keys), tuple(content), band_of(causal, window))
+
+
+@lru_cache(maxsize=256)
+def _known(function: str, rows: tuple[int, int], starts: tuple[tuple[np.dtype, bytes], ...], band: Band) -> _Known:
+    """Sequences by the content of their starts."""
+    found = [np.frombuffer(content, dtype) for dtype, content in starts]
+    for name, start, last in zip(("q_start", "k_start"), found, rows, strict=True):
+        if start[0] != 0 or start[-1] != last or (start[1:] < start[:-1]).any():
+            raise ArgumentError(f"{function}: {name} is {start.tolist()}, expected integers from 0 to {last}")
+    sequences = Sequences(tuple(found[0].tolist()), tuple(found[1].tolist()), band)
+    lengths = [np.unique(np.diff(start)) for start in found]
+    alike = band == Band() and all(len(each) == 1 and each[0] > 0 for each in lengths)
+    return _Known(sequences, len(found[0]) - 1 if alike else 0)
 
 
 CATALOGUE = (
