@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from vkernels.commands.exits import Code, exit_with_code
-from vkernels.ir.optional_packages import missing_package
+from vkernels.ir.optional_packages import COMPILERS, missing_package
 
 OPTIONAL = ("jinja2", "plotly", "scipy", "sklearn", "sqlalchemy", "sympy", "torch")
 HIDE = """
@@ -76,6 +76,31 @@ except vk.SetupError as error:
     assert "Triton is not installed" in printed[1]
 
 
+def test_without_compilers_calls_and_commands_say_so():
+    code = """
+from vkernels.commands import main
+for call in (double, double.interpret):
+    try:
+        call(x, out)
+    except vk.SetupError as error:
+        print(error)
+from vkernels.commands.doctor import software
+software.find_spec = lambda name: None
+try:
+    main(["doctor", "--bundle", "none.vkb"])
+except SystemExit as exit:
+    print(exit.code)
+"""
+    printed = run_without((*OPTIONAL, *COMPILERS), KERNEL + code).splitlines()
+    assert printed[:2] == 2 * [
+        "xdsl is not installed, and kernels are compiled with it: pip install vkernels. "
+        "Without compilers, kernels run from bundles: vk.load"
+    ]
+    assert printed[-1] == "1"
+    (bundle,) = [line for line in printed if line.startswith("problem: ")]
+    assert "none.vkb" in bundle
+
+
 def test_commands_name_what_is_missing(capsys):
     def command():
         raise ModuleNotFoundError("No module named 'sklearn.tree'", name="sklearn.tree")
@@ -97,7 +122,7 @@ except SystemExit as exit:
     program = HIDE.format(names=("typer", "rich")) + code
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, "3\n")
-    assert "is not installed, and the command line needs it: pip install vkernels" in done.stderr
+    assert "is not installed, and the command line needs it: pip install typer" in done.stderr
 
 
 def test_a_missing_module_of_ours_is_a_bug():

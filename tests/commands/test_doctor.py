@@ -18,6 +18,7 @@ from vkernels.bundles.bundle import write_bundle
 from vkernels.bundles.manifest import Assumptions, Code, CpuCode, Kernel, Manifest, Provenance, Variant
 from vkernels.commands.doctor import gpus, plans, processor, software, storage
 from vkernels.commands.doctor.finding import Finding, Status
+from vkernels.ir.optional_packages import COMPILERS
 from vkernels.targets import known_targets
 from vkernels.targets.present import UNSAID, cpu_name
 
@@ -50,6 +51,14 @@ def test_a_missing_package_is_a_problem(monkeypatch):
     monkeypatch.setattr(software, "version", version)
     found = of(software.software(), "llvmlite")
     assert (found.status, found.advice) == (Status.PROBLEM, "for kernels on CPUs: pip install llvmlite")
+
+
+def test_an_environment_that_only_runs_bundles_is_no_problem(monkeypatch):
+    monkeypatch.setattr(software, "find_spec", lambda name: None)
+    for name in COMPILERS:
+        assert of(software.software(), name) == Finding(
+            "software", name, "is not installed: kernels run from bundles only"
+        )
 
 
 def test_an_unknown_triton_and_a_missing_tool_are_found(monkeypatch, tmp_path):

@@ -28,9 +28,9 @@ def test_this_machine_lacks_nothing_that_it_has():
 
 def test_flags_of_linux(monkeypatch):
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
-    monkeypatch.setattr(instruction_sets, "_flags_of_this_machine", lambda: frozenset({"pni", "sse4_1", "avx512_vnni"}))
+    monkeypatch.setattr(instruction_sets, "cpu_flags", lambda: frozenset({"pni", "sse4_1", "avx512_vnni"}))
     assert lacking("x86_64", ("sse3", "sse4.1", "avx512vnni")) == ()
     assert lacking("x86_64", ("sse3", "avx2")) == ("avx2",)
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
-    monkeypatch.setattr(instruction_sets, "_flags_of_this_machine", lambda: frozenset({"asimd", "asimddp"}))
+    monkeypatch.setattr(instruction_sets, "cpu_flags", lambda: frozenset({"asimd", "asimddp"}))
     assert lacking("aarch64", ("neon", "dotprod")) == ()

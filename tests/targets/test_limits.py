@@ -1,12 +1,14 @@
 """What planning knows of a device: every rate there, none absurd, and nothing lost on the way through JSON."""
 
 import json
+import sys
 from dataclasses import asdict
 
 import pytest
 
 from vkernels.ir.limits import Limits, limits_from
 from vkernels.targets import known_targets, limits_of, present_targets, target_named
+from vkernels.targets.host_cpu import cpu_limits
 
 DEFAULT = Limits(16, 32, 1 << 19, 1, 1 << 23)
 
@@ -31,6 +33,12 @@ def test_tensor_cores_are_faster_than_plain_units(key):
         assert limits.tensor_multiply_adds == {}
     else:
         assert limits.tensor_multiply_adds["float16"] > limits.multiply_adds["float32"]
+
+
+def test_the_cpus_limits_are_the_same_where_llvm_is_not_installed(monkeypatch):
+    by_llvm = cpu_limits.__wrapped__()
+    monkeypatch.setitem(sys.modules, "llvmlite.binding", None)
+    assert cpu_limits.__wrapped__() == by_llvm
 
 
 def test_figures_of_data_sheets_come_out():

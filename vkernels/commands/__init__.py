@@ -18,7 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except ModuleNotFoundError as error:
         if error.name not in COMMAND_LINE:
             raise
-        print(f"error: {error.name} is not installed, and the command line needs it: pip install vkernels",
+        print(f"error: {error.name} is not installed, and the command line needs it: pip install typer",
               file=sys.stderr)  # fmt: skip
         sys.exit(Code.ENVIRONMENT)
     exit_with_code(lambda: app(arguments, prog_name="vk"))

@@ -9,11 +9,18 @@ PACKAGES = {
     "sklearn": "scikit-learn", "sqlalchemy": "sqlalchemy", "sympy": "sympy", "torch": "torch",
 }  # fmt: skip
 """By the name that is imported, the name that is installed."""
+COMPILERS = ("llvmlite", "triton", "xdsl")
+"""Packages that compile kernels. An environment that only runs bundles does without."""
 
 
 def missing_package(error: ModuleNotFoundError) -> SetupError | None:
     """What to tell a user whose installation lacks an optional package; None for any other module."""
     module = (error.name or "").partition(".")[0]
+    if module in COMPILERS:
+        return SetupError(
+            f"{module} is not installed, and kernels are compiled with it: pip install vkernels. "
+            "Without compilers, kernels run from bundles: vk.load"
+        )
     package = PACKAGES.get(module)
     if package is None:
         return None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from vkernels.ir.budget import Budget
 from vkernels.ir.errors import Error, OptionError
+from vkernels.ir.optional_packages import missing_package
 from vkernels.ir.pin import Pin, checked_plan
 from vkernels.ir.plan import Plan
 
@@ -124,6 +125,8 @@ class Kernel(DeclaredKernel):
             self._launcher(*args, **kwargs)
         except Error as error:
             raise error.shortened() from error.__cause__
+        except ModuleNotFoundError as error:
+            raise missing_package(error) or error from error
 
     @functools.cached_property
     def _launcher(self) -> Launcher:
@@ -138,12 +141,14 @@ class Kernel(DeclaredKernel):
 
         `on_print` receives each line of `vk.print`; `trace` lets Python's debugger stop at the author's lines.
         """
-        from vkernels.runtime.interpret import interpret
-
         try:
+            from vkernels.runtime.interpret import interpret
+
             interpret(self, args, kwargs, on_print=on_print, trace=trace)
         except Error as error:
             raise error.shortened() from error.__cause__
+        except ModuleNotFoundError as error:
+            raise missing_package(error) or error from error
 
     def compile(self, *args: Any, **kwargs: Any) -> Any:
         """Compile without running: for given arguments, or ahead, for shapes and absent devices.

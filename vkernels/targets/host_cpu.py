@@ -13,6 +13,8 @@ from pathlib import Path, PurePosixPath
 from vkernels.ir.dot_units import DOT_UNITS
 from vkernels.ir.limits import Limits
 
+from .cpu_flags import cpu_flags, flag_of
+
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 CGROUPS = Path("/sys/fs/cgroup")
 OWN_GROUPS = Path("/proc/self/cgroup")
@@ -31,6 +33,12 @@ begins 25 µs later. Where that was measured, as long as it takes."""
 ARCH_PRCTL, REQUEST_PERMISSION, MATRIX_DATA = 158, 0x1023, 18
 """Linux's numbers on x86-64: the system call, its code that asks for a state component, and that of AMX's registers."""
 
+READ_FEATURES = (
+    "avx2", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avxvnni", "avxvnniint8", "avx512vnni", "avx512bf16",
+    "amx-tile", "amx-int8", "amx-bf16", "amx-fp16", "dotprod", "i8mm", "bf16",
+)  # fmt: skip
+"""Features that limits depend on, by LLVM's names."""
+
 
 @functools.cache
 def cpu_limits() -> Limits:
@@ -41,9 +49,7 @@ def cpu_limits() -> Limits:
     a control group grants. Rates are defaults: `present_cpu` knows those of
     this machine.
     """
-    import llvmlite.binding as llvm
-
-    features = llvm.get_host_cpu_features()
+    features = host_features()
     registers, register_bytes = vector_registers(features, platform.machine())
     level_2 = cache_bytes(2, shared_out=True)
     level_3 = cache_bytes(3, shared_out=False)
@@ -57,6 +63,15 @@ def cpu_limits() -> Limits:
         dot_units=granted(dot_units(features, platform.machine())),
         launch_seconds=LAUNCH_SECONDS,
     )
+
+
+def host_features() -> dict[str, bool]:
+    """LLVM's names of this processor's features: by LLVM, or by what the system says where LLVM is not installed."""
+    try:
+        import llvmlite.binding as llvm
+    except ModuleNotFoundError:
+        return {name: flag_of(name) in cpu_flags() for name in READ_FEATURES}
+    return dict(llvm.get_host_cpu_features())
 
 
 def memory_bytes() -> int:

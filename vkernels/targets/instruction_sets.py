@@ -5,17 +5,15 @@ Levels of x86-64 are those of the x86-64 psABI (v2: SSE4.2; v3: AVX2, FMA; v4: A
 
 from __future__ import annotations
 
-import functools
 import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from vkernels.ir.did_you_mean import did_you_mean
 from vkernels.ir.errors import OptionError
 
+from .cpu_flags import cpu_flags, flag_of
 from .host_cpu import ask_for_matrices
-from .processor import CPU_INFO
 
 X86_64, AARCH64 = "x86_64", "aarch64"
 
@@ -48,19 +46,6 @@ ADDITIONS: Mapping[str, tuple[str, ...]] = {
     AARCH64: ("dotprod", "i8mm", "bf16", "fullfp16", "lse"),
 }  # fmt: skip
 """Features that can be added to a level."""
-
-_FLAGS: Mapping[str, str] = {
-    "sse3": "pni", "sse4.1": "sse4_1", "sse4.2": "sse4_2", "lzcnt": "abm", "bmi": "bmi1", "sahf": "lahf_lm",
-    "prfchw": "3dnowprefetch", "crc32": "sse4_2",
-    "avxvnni": "avx_vnni", "avx512vnni": "avx512_vnni", "avx512bf16": "avx512_bf16",
-    "avx512vbmi2": "avx512_vbmi2", "avx512bitalg": "avx512_bitalg", "avx512vpopcntdq": "avx512_vpopcntdq",
-    "avx512fp16": "avx512_fp16", "avx512vp2intersect": "avx512_vp2intersect", "avxvnniint8": "avx_vnni_int8",
-    "avxvnniint16": "avx_vnni_int16", "avxneconvert": "avx_ne_convert", "avxifma": "avx_ifma", "amx-tile": "amx_tile",
-    "amx-bf16": "amx_bf16", "amx-int8": "amx_int8", "amx-fp16": "amx_fp16",
-    "neon": "asimd", "fp-armv8": "fp", "dotprod": "asimddp", "fullfp16": "asimdhp", "lse": "atomics", "crc": "crc32",
-    "rdm": "asimdrdm", "rcpc": "lrcpc", "fp16fml": "asimdfhm", "jsconv": "jscvt", "complxnum": "fcma",
-}  # fmt: skip
-"""Linux's flags of features whose names differ from LLVM's."""
 
 UNUSED = frozenset({
     "64bit", "adx", "aes", "avx10.1", "fxsr", "mmx", "pclmul", "sha", "vaes", "vpclmulqdq",
@@ -119,33 +104,8 @@ def lacking(machine: str, features: Iterable[str]) -> tuple[str, ...]:
     """
     if machine != platform.machine():
         return (machine,)
-    flags = _flags_of_this_machine()
-    missing = tuple(
-        name for name in features if _FLAGS.get(name, name.replace("-", "_").replace(".", "_")) not in flags
-    )
+    flags = cpu_flags()
+    missing = tuple(name for name in features if flag_of(name) not in flags)
     if not missing and any(name.startswith("amx-") for name in features) and not ask_for_matrices():
         return ("amx-tile",)
     return missing
-
-
-def _flag(feature: str) -> str:
-    """Linux's flag of a feature."""
-    return _FLAGS.get(feature, feature.replace("-", "_").replace(".", "_"))
-
-
-@functools.cache
-def _flags_of_this_machine() -> frozenset[str]:
-    return read_flags(CPU_INFO)
-
-
-def read_flags(file: Path) -> frozenset[str]:
-    """The flags of the first processor that `/proc/cpuinfo` describes; none where it cannot be read."""
-    try:
-        text = file.read_text(errors="replace")
-    except OSError:
-        return frozenset()
-    for line in text.splitlines():
-        name, _, value = line.partition(":")
-        if name.strip() in ("flags", "Features"):
-            return frozenset(value.split())
-    return frozenset()

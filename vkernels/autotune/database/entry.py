@@ -5,13 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, astuple, dataclass, field, replace
 from functools import cache, cached_property
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -23,6 +21,7 @@ from vkernels.ir.plan import MEANING, Plan
 from vkernels.ir.plan_json import plan_to_json
 from vkernels.ir.text import print_module
 from vkernels.targets import Target
+from vkernels.targets.driver_version import driver_version
 
 EXACT = 8
 """Sizes up to this form classes of their own."""
@@ -167,7 +166,6 @@ FARM = "vk farm"
 """What the `by` of a farm's measurements begins with."""
 WRONG = "wrong-answer"
 FAILURES = ("does-not-fit", "compile-error", "time-out", "crash", WRONG, "refused")
-DRIVERS = {"nvidia": Path("/proc/driver/nvidia/version"), "amd": Path("/sys/module/amdgpu/version")}
 
 
 @dataclass(frozen=True)
@@ -278,12 +276,3 @@ def provenance_of(target: Target, slice: str, by: str, run: str = "") -> Provena
     clocks = {} if target.rates is None else {"multiprocessors": target.rates.clock_mhz}
     driver = driver_version(target.vendor)
     return Provenance(target.name, slice, target.architecture, driver, clocks, versions(), by, run)
-
-
-@cache
-def driver_version(vendor: str) -> str:
-    """Version of the installed GPU driver; empty for a CPU, or if unknown."""
-    with suppress(OSError, UnicodeDecodeError, KeyError):
-        found = re.search(r"\b\d+\.\d+(?:\.\d+)*\b", DRIVERS[vendor].read_text())
-        return found[0] if found else ""
-    return ""

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 
+from vkernels.targets.driver_version import driver_version
 from vkernels.targets.present import cpu_name
 
-from .entry import Entry, driver_version
+from .entry import Entry
 
 
 class Layer(IntEnum):

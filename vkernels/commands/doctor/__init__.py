@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vkernels.ir.optional_packages import missing_package
+
 from ..exits import Code
 from ..options import Json
 from ..results import check_writable, console_for, table_of, write_results
@@ -51,13 +53,25 @@ def doctor(json: Json = None, bundles: Bundles = None) -> None:
 def examine(bundles: Sequence[Path] = ()) -> list[Finding]:
     """All findings, by area. `bundles`: whose plans are the lowest layer."""
     from .gpus import gpus
-    from .plans import plans
     from .processor import processor
     from .software import software
     from .storage import storage
 
-    parts: Iterable[Callable[[], Iterable[Finding]]] = (software, processor, storage, partial(plans, bundles), gpus)
+    parts: Iterable[Callable[[], Iterable[Finding]]] = (software, processor, storage, partial(_plans, bundles), gpus)
     return [found for part in parts for found in part()]
+
+
+def _plans(bundles: Sequence[Path]) -> Iterable[Finding]:
+    """Tuned plans and bundles; without compilers, bundles only."""
+    try:
+        from .plans import plans
+    except ModuleNotFoundError as error:
+        if missing_package(error) is None:
+            raise
+        from .bundles import without_compilers
+
+        return without_compilers(bundles)
+    return plans(bundles)
 
 
 def _mark(finding: Finding) -> str:

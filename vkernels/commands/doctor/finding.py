@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+TUNED_PLANS = "tuned plans"
+"""The area of tuned plans, and of bundles, which are the lowest layer of them."""
+
 
 class Status(StrEnum):
     """`OK`: as it should be; `NOTE`: costs speed or comfort; `PROBLEM`: something does not work."""

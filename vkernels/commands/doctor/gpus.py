@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 
-from vkernels.autotune.database.entry import driver_version
+from vkernels.targets.driver_version import driver_version
 from vkernels.targets.present import UNSAID, present_targets
 from vkernels.targets.probe import AMD_LIBRARIES, NVIDIA_LIBRARIES
 from vkernels.targets.target import Target

@@ -11,15 +11,14 @@ from vkernels.autotune.database.address import default_file, site_files
 from vkernels.autotune.database.entry import MEMORY, Entry
 from vkernels.autotune.database.layers import Layer, Layered, layered, preferred
 from vkernels.autotune.database.ranking import in_order
-from vkernels.bundles.bundle import open_bundle
 from vkernels.bundles.manifest import Code
 from vkernels.ir.errors import Error, SetupError
 from vkernels.ir.optional_packages import missing_package
-from vkernels.targets.instruction_sets import lacking
 
+from .bundles import codes_of
+from .finding import TUNED_PLANS as AREA
 from .finding import Finding, Status
 
-AREA = "tuned plans"
 MOST_SHOWN = 8
 """Plans of several layers that are told one by one."""
 
@@ -88,18 +87,8 @@ def _winners(found: Sequence[Layered]) -> Iterator[Finding]:
 
 def _bundle(file: Path, found: Sequence[Layered]) -> Iterator[Finding]:
     """How many plans a bundle has for this machine, and each that loses against a database's plan for the same call."""
-    what = f"bundle {file.name}"
-    try:
-        manifest = open_bundle(file, runs=False).manifest
-    except Error as error:
-        yield Finding(AREA, what, "cannot be read", Status.PROBLEM, str(error))
-        return
-    codes = [
-        (kernel.name, " ".join(f"{name}={dtype}" for name, dtype in sorted(variant.tensors)), code)
-        for kernel in manifest.kernels for variant in kernel.variants for code in variant.codes
-        if code.role == "shape" and not code.same and (code.gpu is not None or not lacking(code.machine, code.features))
-    ]  # fmt: skip
-    yield Finding(AREA, what, f"{len(codes)} for this machine's CPU and for GPUs")
+    told, codes = codes_of(file)
+    yield told
     usable = [each for each in found if 1 <= each.entry.standing <= 3]
     beaten = {
         f"{kernel} {shape}, {code.target}": _best_of_layers(better)[0]
@@ -108,9 +97,8 @@ def _bundle(file: Path, found: Sequence[Layered]) -> Iterator[Finding]:
         for shape in [" ".join(f"{name}={size}" for name, size in code.shape.items())]
     }
     for call, winner in list(beaten.items())[:MOST_SHOWN]:
-        yield Finding(
-            AREA, call, f"{winner.layer.shown} {winner.entry.short} before {what}: its layer comes first, if not frozen"
-        )
+        shown = f"{winner.layer.shown} {winner.entry.short} before {told.what}: its layer comes first, if not frozen"
+        yield Finding(AREA, call, shown)
 
 
 def _is_for(entry: Entry, kernel: str, dtypes: str, code: Code) -> bool:

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from vkernels.ir.errors import SetupError
+from vkernels.ir.optional_packages import COMPILERS
 
 from .finding import Finding, Status
 
@@ -28,8 +29,12 @@ TOOLS = {"ptxas": "code for NVIDIA GPUs", "nvdisasm": "reading loops of NVIDIA b
 
 def software() -> Iterator[Finding]:
     yield Finding(AREA, "python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
+    runs_bundles_only = not any(map(find_spec, COMPILERS))
     for name, purpose in PACKAGES.items():
-        yield _package(name, purpose, Status.PROBLEM)
+        if name in COMPILERS and runs_bundles_only:
+            yield Finding(AREA, name, "is not installed: kernels run from bundles only")
+        else:
+            yield _package(name, purpose, Status.PROBLEM)
     for name, purpose in OPTIONAL.items():
         yield _package(name, purpose, Status.NOTE)
     if find_spec("triton") is not None:
