@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import random
 import threading
+import time
 from collections import deque
 
 import torch
@@ -20,7 +21,10 @@ class Mark:
     """One recording of an event."""
 
     def __init__(self, stream):
-        self.stream, self.come = stream, False
+        self.stream, self.come, self.at = stream, False, None
+
+    def reach(self):
+        self.come, self.at = True, time.perf_counter()
 
 
 class Event:
@@ -42,6 +46,10 @@ class Event:
         with self._gpu.lock:
             if self._mark is not None:
                 self._gpu.finish(self._mark)
+
+    def elapsed_time(self, other):
+        """Milliseconds between two that have come."""
+        return (other.mark.at - self.mark.at) * 1e3
 
     @property
     def mark(self):
@@ -117,7 +125,7 @@ class FakeCuda:
     def _do(self, stream):
         head = stream.asked.popleft()
         if isinstance(head, Mark):
-            head.come = True
+            head.reach()
         elif not isinstance(head, tuple):
             with _disable_current_modes():  # of whoever made it go on
                 head()
@@ -136,6 +144,8 @@ class FakeCuda:
 
     def event(self):
         return Event(self)
+
+    timed_event = event
 
     def copy(self, stream, to, source):
         assert to.numel() == source.numel()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -34,11 +35,15 @@ class Work:
 
 @dataclass(frozen=True)
 class Span:
-    """Work, and `time.perf_counter()` when it began and ended, in the thread that did it."""
+    """Work, and `time.perf_counter()` when it began and ended, in the thread that tells of it.
+
+    `queue`: the queue of a device that did it instead, such as `cuda:0 to host`.
+    """
 
     work: Work
     start: float
     end: float
+    queue: str = ""
 
 
 @dataclass(frozen=True)
@@ -60,8 +65,17 @@ class TimelineListener(Protocol):
     def loaded(self, code: LoadedCode) -> None: ...
 
 
+class LateTeller(Protocol):
+    """Tells of work that a device does after the thread that asked for it has gone on."""
+
+    def tell_all(self) -> None:
+        """Wait for the work that was asked for, and tell of it."""
+
+
 LISTENERS: tuple[TimelineListener, ...] = ()
 """Those of this process; replaced, never changed."""
+LATE: weakref.WeakSet[LateTeller] = weakref.WeakSet()
+"""They tell all before a listener leaves."""
 _lock = fork_safe_lock()
 
 
@@ -81,6 +95,11 @@ def listening(listener: TimelineListener) -> Iterator[None]:
     try:
         yield
     finally:
+        for late in [*LATE]:
+            try:
+                late.tell_all()
+            except Exception:
+                _log.exception("work of a device is missing in the timeline")
         with _lock:
             LISTENERS = tuple(each for each in LISTENERS if each is not listener)
 
@@ -103,6 +122,12 @@ def moving(direction: str, bytes: int) -> Iterator[None]:
         return
     with _told(Work(direction, bytes=bytes)):
         yield
+
+
+def moved(direction: str, bytes: int, start: float, end: float, queue: str) -> None:
+    """Tell the listeners of a transfer that a queue of a device made."""
+    span = Span(Work(direction, bytes=bytes), start, end, queue)
+    _tell(lambda listener: listener.ended(span))
 
 
 @contextmanager

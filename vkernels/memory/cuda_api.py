@@ -44,6 +44,10 @@ class Cuda:
         """A new event with blocking waits on the host."""
         return torch.cuda.Event(blocking=True)
 
+    def timed_event(self) -> Any:
+        """A new event that knows when it was reached."""
+        return torch.cuda.Event(enable_timing=True, blocking=True)
+
     def copy(self, stream: Any, to: torch.Tensor, source: torch.Tensor) -> None:
         """Enqueue a copy on a stream."""
         with torch.cuda.stream(stream):

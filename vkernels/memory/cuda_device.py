@@ -13,10 +13,12 @@ from typing import Any
 
 import torch
 
+from vkernels.compiler.timeline import moving
 from vkernels.ir.system_resources import ThreadPool
 
 from .cuda_api import Cuda, DeviceArena, HostArena, Spares
 from .device import Lane, MemoryDevice, Transfer, TransferDone
+from .stream_spans import StreamSpans
 from .tiers import Flash
 
 PIECE, HALVES = 1 << 24, 2
@@ -70,6 +72,7 @@ class CudaDevice(MemoryDevice):
         self._used: list[Any] = [None] * HALVES
         """The event after the last copy of each half of the buffer for reading flash."""
         self._last: Any = None
+        self._spans = StreamSpans(self._cuda, self.name)
 
     # Memories
 
@@ -138,6 +141,7 @@ class CudaDevice(MemoryDevice):
             program.wait_event(self._record(stream))
 
     def close(self) -> None:
+        self._spans.tell_all()
         for each in self._threads.values():
             each.shutdown(wait=True)
         for stream in (self.turn(), *self._streams.values()):
@@ -156,7 +160,8 @@ class CudaDevice(MemoryDevice):
             stream.wait_event(before)
             for each in after:
                 self._hold_back(stream, each)
-            self._cuda.copy(stream, self._bytes(work.to, work.size), self._bytes(work.source, work.size))
+            with self._spans.moving(lane, work.size, stream):
+                self._cuda.copy(stream, self._bytes(work.to, work.size), self._bytes(work.source, work.size))
             return OnStream(self._record(stream))
         if lane not in self._threads:
             self._threads[lane] = ThreadPool(1, f"vkernels {lane.value}")
@@ -169,7 +174,8 @@ class CudaDevice(MemoryDevice):
                     if isinstance(each, OnThread):
                         each.error()  # the file's part of it
                     self._hold_back(stream, each)
-                go(stream, transfer, work)
+                with moving(lane.value, work.size):
+                    go(stream, transfer, work)
             except BaseException as error:
                 self._give_up(stream, transfer, error)
                 raise

@@ -46,7 +46,7 @@ class TracedSpan:
 class Trace:
     """Kernel calls, and the work for them. Threads add to it without waiting for each other.
 
-    `spans`: in the order in which they ended. `threads`: their names, by number.
+    `spans`: in the order in which they were told. `threads`: names of threads and of devices' queues, by number.
     """
 
     def __init__(self) -> None:
@@ -55,6 +55,7 @@ class Trace:
         self.threads: dict[int, str] = {}
         self._own, self._numbers = threading.local(), count(1)
         self._native: dict[int, list[tuple[float, int]]] = {}
+        self._queues: dict[str, int] = {}
 
     def called(self, event: LaunchEvent) -> None:
         """Add a call, and within it the time that its code ran."""
@@ -79,7 +80,8 @@ class Trace:
         about: dict[str, Any] = {"kernel": work.kernel, "source": _place(work.file, work.line)}
         if not work.kernel:
             about = {"bytes": work.bytes}
-        self.spans.append(TracedSpan(work.what, work.what, self._thread(), span.start, span.end, about))
+        track = self._track_of_queue(span.queue) if span.queue else self._thread()
+        self.spans.append(TracedSpan(work.what, work.what, track, span.start, span.end, about))
 
     def loaded(self, code: LoadedCode) -> None:
         """Nothing: loading is part of compiling."""
@@ -101,6 +103,12 @@ class Trace:
             if span.kind == GAP:
                 seconds = below[span.about["priority"]].seconds(span.start, span.end)
                 self.spans[at] = replace(span, about={**span.about, "filled": seconds})
+
+    def _track_of_queue(self, queue: str) -> int:
+        """The number of a device's queue, which is shown like a thread."""
+        if queue not in self._queues:
+            self.threads.setdefault(self._queues.setdefault(queue, next(self._numbers)), queue)
+        return self._queues[queue]
 
     def _track_of(self, pause: Pause) -> int:
         """The number of the thread that paused: the last that had this address by then, or else a helper."""
