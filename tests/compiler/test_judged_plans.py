@@ -13,9 +13,10 @@ import torch
 import vkernels as vk
 from vkernels.compiler import judge_by_static_bound as judging
 from vkernels.compiler import judge_plans
+from vkernels.compiler.compile_gpu import CompiledGpu
 from vkernels.compiler.default_session import patient, use_session
 from vkernels.compiler.judge_by_static_bound import ALIKE, WITHIN, PlanBound, best_by_bound, plans_to_judge
-from vkernels.compiler.plan_fallback import BOTTOM
+from vkernels.compiler.plan_fallback import BOTTOM, SpillError
 from vkernels.compiler.session import CompilerSession
 from vkernels.inspect.explain.analyze import Question, find
 from vkernels.ir.cost_model.plan_batch import ModeledTimes
@@ -23,6 +24,7 @@ from vkernels.ir.disk_cache import DiskCache
 from vkernels.ir.plan import Home, Plan
 from vkernels.ir.plan_json import plan_from_json
 from vkernels.ir.planning.choose_plan import Chosen
+from vkernels.ir.planning.resources import Resource, Shortage
 from vkernels.runtime.dispatch import Launcher
 from vkernels.targets import limits_of
 
@@ -205,6 +207,24 @@ def test_where_the_models_choice_is_the_best_it_stays_for_good(monkeypatch, boun
     Calls(monkeypatch, session_of(disk)).call()
     finished()
     assert len(bounds.seen) == count == COUNT
+
+
+@pytest.mark.parametrize("in_loops", [False, True])
+def test_a_plan_that_spills_may_be_the_best_unless_its_loops_do(monkeypatch, bounds, in_loops):
+    plans = []
+
+    def spill_but_first(code, limits):
+        plans.append(code.plan)
+        if code.plan != plans[0]:
+            raise SpillError(Shortage(Resource.REGISTERS, 300, 255, "spills"), "launch", code)
+
+    monkeypatch.setattr(CompiledGpu, "refuse_unless_fits", spill_but_first)
+    bounds.bound = lambda number, least: PlanBound(1.0 / (1 + number), in_loops and number > 0)
+    calls = Calls(monkeypatch, session_of())
+    first = calls.call()
+    finished()
+    assert len(bounds.seen) == COUNT
+    assert calls.call().plan == (first.plan if in_loops else bounds.seen[-1])
 
 
 @pytest.mark.parametrize("options", [{"deterministic": True}, {"plan": Plan({"i": 1}, {"j": 64}, lanes="j", warps=4)}])

@@ -145,6 +145,12 @@ def bound_of_launches(launches: Sequence[LaunchLoops], unseen: UnseenTime) -> Pl
     return PlanBound(_overlapped(seen, waited) + unseen.launches, spills, warps)
 
 
+def unless_loops_spill(bound: PlanBound | None) -> PlanBound | None:
+    """The bound of a plan that spills more than one should, which does no harm outside of loops; None if a loop does.
+    What is spilled around loops is in the bound."""
+    return None if bound is None or bound.spills else bound
+
+
 def _overlapped(one: float, other: float) -> float:
     return max(one, other) + OVERLAP * min(one, other)
 

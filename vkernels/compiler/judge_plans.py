@@ -20,9 +20,10 @@ from .judge_by_static_bound import (
     bound_of_launches,
     loops_of_code,
     plans_to_judge,
+    unless_loops_spill,
 )
 from .plan_cache import CachedPlan
-from .plan_fallback import BOTTOM, PlanFallback
+from .plan_fallback import BOTTOM, PlanFallback, SpillError
 from .size_classes import WIDE
 
 if TYPE_CHECKING:
@@ -110,13 +111,16 @@ def _bounds(compilation: Judged, ranked: Sequence[Chosen]) -> list[PlanBound | N
     for chosen, unseen in zip(ranked, unseen_times(plans, ranked), strict=True):
         checkpoint()
         try:
-            code = compilation.fitting_code(chosen.plan)
+            code, spilling = compilation.fitting_code(chosen.plan), False
+        except SpillError as error:
+            code, spilling = error.code, True
         except OutOfResources:
             found.append(None)
             continue
         assert isinstance(code, CompiledGpu), "plans of a GPU are judged"
         loops = loops_of_code(code, plans.sizes, plans.limits, artifacts)
-        found.append(None if loops is None else bound_of_launches(loops, unseen))
+        bound = None if loops is None else bound_of_launches(loops, unseen)
+        found.append(unless_loops_spill(bound) if spilling else bound)
     return found
 
 

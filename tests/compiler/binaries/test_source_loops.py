@@ -64,6 +64,18 @@ def test_unknown_loops_in_turn_are_as_long_as_is_said() -> None:
     assert source.trips({}, (4,), unknown_length=(5, 2)) == [1, 5, 2, 2]
 
 
+def test_a_loop_over_programs_that_take_turns_has_no_length_of_its_own() -> None:
+    loop = "    scf.for %{0} = %c0 to %n step %c1  : i32 {{\n      %v{0} = tt.load %x : !tt.ptr<f32>\n    }}\n"
+    source = read_source(
+        "module {\n  tt.func public @kernel(%x: !tt.ptr<f32>, %p: !tt.ptr<i32>, %programs: i32) {\n"
+        "    %c0 = arith.constant 0 : i32\n    %c1 = arith.constant 1 : i32\n    %n = tt.load %p : !tt.ptr<i32>\n"
+        "    %id = tt.get_program_id x : i32\n    %count = tt.get_num_programs x : i32\n"
+        "    scf.for %t = %id to %programs step %count  : i32 {\n      %w = tt.load %x : !tt.ptr<f32>\n"
+        f"{loop.format('k')}    }}\n{loop.format('l')}    tt.return\n  }}\n}}\n"
+    )
+    assert source.trips({}, (4,), unknown_length=(5, 2)) == [1, 1, 5, 2]
+
+
 def test_joined_loops_of_unknown_and_known_length_are_as_long_as_both() -> None:
     source = read_source("""module {
   tt.func public @kernel(%x: !tt.ptr<f32>, %p: !tt.ptr<i32>) {

@@ -74,7 +74,9 @@ def verdict(
     [
         ((verdict(2.0), verdict(1.0), verdict(3.0)), 1),
         ((verdict(2.0), verdict(1.0, fits=False), verdict(1.9)), 2),
-        ((verdict(2.0), verdict(1.0, short=True), verdict(3.0)), 0),
+        ((verdict(2.0), verdict(1.0, short=True), verdict(3.0)), 1),
+        ((verdict(2.0), verdict(1.0, spills=3, short=True), verdict(3.0)), 0),
+        ((verdict(2.0, fits=False), verdict(1.0, spills=3, short=True)), None),
         ((verdict(2.0), verdict(1.0, spills=3), verdict(3.0)), 0),
         ((verdict(2.0), verdict(1.0, spills=2), verdict(3.0)), 1),
         ((verdict(2.0, spills=5), verdict(1.0, spills=3)), 1),

@@ -11,6 +11,8 @@ from .source_text import READS, WRITES, Operation, accessed, multiply_adds, read
 
 SAMPLES = 16
 """Iterations of a loop that are looked at, evenly spread, where what is inside depends on them."""
+TURNS = "programs"
+"""The parameter of launches whose programs take turns: of how many."""
 PROGRAMS = 128
 """Programs that are looked at, if there are more."""
 Length = float | Sequence[float]
@@ -59,7 +61,8 @@ class Source:
         `arguments`: of the kernel, by name; those that bounds need and that are missing leave the trips unknown,
         None, as do bounds that come out of memory. `unknown_length`: how far apart those are on average, if given;
         several numbers are of the loops in turn, the last of all further ones. A bound that is a product of one of
-        memory and a number, as of loops that were joined, is so many times as far away.
+        memory and a number, as of loops that were joined, is so many times as far away. `grid`: programs of the work:
+        where fewer take turns (a parameter `programs` says how many there are), these run once each.
         """
         x, y, z = (*grid, 1, 1, 1)[:3]
         count = max(1, x * y * z)
@@ -69,7 +72,7 @@ class Source:
         totals: list[float | None] = [0.0] * len(self.loops)
         in_turn: dict[int, int] = {}
         for program in programs:
-            values = {f"%{name}": value for name, value in arguments.items()}
+            values = {f"%{name}": value for name, value in {TURNS: count, **arguments}.items()}
             here = (program % x, program // x % y, program // (x * y)), (x, y, z)
             _Walk(self, totals, here, 1 / len(programs), unknown_length, in_turn).run(
                 self.function.regions[0], values, 1.0

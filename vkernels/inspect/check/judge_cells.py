@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from vkernels.compiler.judge_by_static_bound import PlanBound, best_by_bound, bound_of_launches
+from vkernels.compiler.judge_by_static_bound import PlanBound, best_by_bound, bound_of_launches, unless_loops_spill
 from vkernels.compiler.plan_fallback import BOTTOM
 
 from ..cases import KernelCase
@@ -56,7 +56,8 @@ def number_of_best(plans: Sequence[PreparedCell], verdicts: Sequence[Cell]) -> i
 
 
 def _bound(plan: PreparedCell, verdict: Cell) -> PlanBound | None:
-    if not verdict.fits or verdict.shortage is not None:
+    if not verdict.fits:
         return None
     loops = [launch.loops for launch in verdict.launches if launch.loops is not None]
-    return bound_of_launches(loops, plan.unseen) if len(loops) == len(verdict.launches) else None
+    bound = bound_of_launches(loops, plan.unseen) if len(loops) == len(verdict.launches) else None
+    return bound if verdict.shortage is None else unless_loops_spill(bound)
