@@ -101,3 +101,17 @@ def kmeans_step(
     nearest[n] = mine
     vk.atomic_add(count[mine], 1.0)
     vk.atomic_add(total[mine, d], x[n, d])
+
+
+@vk.kernel
+def two_hops(
+    start: Int[vk.Tensor, "V1"], neighbour: Int[vk.Tensor, "E"], label: Int[vk.Tensor, "V"], out: Int[vk.Tensor, "V"]
+):
+    """Two steps of connected components in one kernel: all vertices have their new label before any reads it."""
+    v = vk.tile("V")
+    for reads, writes in ((label, out), (out, label)):
+        least = reads[v]
+        for e in vk.range(start[v], start[v + 1]):
+            least = vk.minimum(least, reads[neighbour[e]])
+        writes[v] = least
+        vk.phase(grid=True)

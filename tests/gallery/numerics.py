@@ -169,3 +169,26 @@ def triangular_solve(a: Float[vk.Tensor, "B N N"], right: Float[vk.Tensor, "B N 
         x = vk.sum(vk.where(i == k, left, 0.0), axis=i) / a[b, k, k]
         out[b, k, m] = x
         left = left - vk.where(i > k, a[b, i, k], 0.0) * x
+
+
+@vk.kernel
+def batch_norm(
+    x: Float[vk.Tensor, "M N"],
+    total: Float[vk.Tensor, "P N"],
+    square: Float[vk.Tensor, "P N"],
+    out: Float[vk.Tensor, "M N"],
+    rows: vk.Constant = 16,
+):
+    """Each program sums up its rows; all wait; then each adds up what all have, and normalises its rows.
+
+    `total`, `square`: a row for each block of `rows` rows.
+    """
+    p, r, j = vk.tile("P"), vk.whole(rows), vk.tile("N")
+    every = vk.whole("P")
+    block = x[rows * p + r, j]
+    total[p, j] = vk.sum(block, axis=r)
+    square[p, j] = vk.sum(block * block, axis=r)
+    vk.phase(grid=True)
+    mean = vk.sum(total[every, j], axis=every) / vk.size("M")
+    variance = vk.sum(square[every, j], axis=every) / vk.size("M") - mean * mean
+    out[rows * p + r, j] = (x[rows * p + r, j] - mean) * vk.rsqrt(variance + 1e-5)

@@ -140,6 +140,17 @@ def labels(random):
     return [start, neighbour, label, np.full(20, -7)], [np.array(expected)]
 
 
+def hops(random):
+    start, neighbour = edges(random, 20, 45)
+    labels_after = [random.permutation(20)]
+    for _ in range(2):
+        before = labels_after[-1]
+        after = [min([before[v], *before[neighbour[start[v] : start[v + 1]]]]) for v in range(20)]
+        labels_after.append(np.array(after))
+    first, once, twice = labels_after
+    return [start, neighbour, first, np.full(20, -7)], [twice, once]
+
+
 def products(random):
     (start, column), (other_start, other_column) = edges(random, 12, 30), edges(random, 12, 30)
     value, other = floats(random, 30), floats(random, 30)
@@ -242,6 +253,14 @@ def normalised(random):
     return [grad, x, gamma, poison(x), zeros, zeros.copy(), 1e-5], results
 
 
+def over_a_batch(random):
+    x = floats(random, 53, 9) * 3 + 1
+    wide = x.astype(float)
+    expected = (wide - wide.mean(0)) / np.sqrt(wide.var(0) + 1e-5)
+    sums = np.full((4, 9), np.nan, np.float32)
+    return [x, sums, sums.copy(), poison(x)], [expected]
+
+
 def escapes(random):
     c = (3.0 * np.arange(12) / 12 - 2)[None] + 1j * (2.0 * np.arange(9) / 9 - 1)[:, None]
     z, steps = np.zeros_like(c), np.zeros(c.shape, np.int64)
@@ -259,11 +278,12 @@ ENTRIES = [
     Entry(sequences.welford, moments, 1e-3),
     Entry(counts.bincount, counted), Entry(counts.largest_of_all, largest), Entry(counts.bloom_insert, inserted),
     Entry(counts.bloom_query, queried), Entry(counts.propagate_labels, labels), Entry(counts.sparse_product, products),
-    Entry(counts.embedding_bags, bags), Entry(counts.kmeans_step, clusters),
+    Entry(counts.two_hops, hops), Entry(counts.embedding_bags, bags), Entry(counts.kmeans_step, clusters),
     Entry(numerics.cholesky, choleskys), Entry(numerics.lu, factors), Entry(numerics.triangular_solve, solved),
     Entry(numerics.fft, transformed), Entry(numerics.heat, heated), Entry(numerics.n_body, gravity),
     Entry(numerics.ising, spins), Entry(numerics.int4_matmul, quantised),
     Entry(numerics.group_norm_backward, normalised, 1e-3), Entry(numerics.mandelbrot, escapes),
+    Entry(numerics.batch_norm, over_a_batch, 1e-3),
 ]  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
+from vkernels.ir.analysis.grid_phases import grid_phases
 from vkernels.ir.dialect import KernelOp, PhaseOp, ScatterOp, ScratchOp
 from vkernels.ir.facts import UNKNOWN, Facts
 from vkernels.ir.plan import Home, Plan
@@ -38,11 +39,13 @@ def random_plan(
         "lanes": choose.choice([*tiles, *wholes, None]),
         "order": tuple(choose.sample(tiles, len(tiles))),
     }
+    waits = grid_phases(next(op for op in split.body.block.ops if isinstance(op, KernelOp)))
+    plan["launches"] = waits
     if plain:
         return Plan(**plan)
     if choose.random() < 0.2:
         plan["streams"] = tuple(name for name in kernel.arguments if name.startswith("out") and choose.random() < 0.5)
-    if wholes and choose.random() < 0.3:
+    if wholes and not waits and choose.random() < 0.3:
         plan["splits"] = {choose.choice(wholes): choose.choice([2, 3])}
     crossing = [result.name_hint or "value" for op in split.walk() if isinstance(op, PhaseOp) for result in op.results]
     for label in crossing:
@@ -56,7 +59,7 @@ def random_plan(
         plan["copies"] = (choose.choice(scratches),)
     if "splits" not in plan and choose.random() < 0.3:
         labels = [op.phase.data for op in split.walk() if isinstance(op, PhaseOp) and _is_alone(op)]
-        plan["launches"] = tuple(label for label in labels if choose.random() < 0.5)
+        plan["launches"] = tuple(label for label in labels if label in waits or choose.random() < 0.5)
     if kernel.online and choose.random() < 0.7:
         plan["online"] = (choose.choice(sorted(kernel.online)),)
     if choose.random() < 0.2:
@@ -66,7 +69,8 @@ def random_plan(
         plan["guards"] = (choose.choice(masked),)
     if len(tiles) > 1 and "splits" not in plan and choose.random() < 0.3:
         plan["swizzle"] = choose.choice([2, 3, 8])
-    if any(isinstance(op, ScatterOp) and op.atomic is not None for op in split.walk()) and choose.random() < 0.6:
+    atomic = any(isinstance(op, ScatterOp) and op.atomic is not None for op in split.walk())
+    if atomic and not waits and choose.random() < 0.6:
         plan = {name: value for name, value in plan.items() if name not in ("splits", "launches", "swizzle")}
         plan["private_copies"] = choose.choice([1, 2, 5])
     return Plan(**plan)

@@ -50,8 +50,8 @@ def read_again(kernel: Kernel, scratch: Scratch | None = None) -> Value | None:
 
 
 def boundary(kernel: Kernel, depth: int) -> None:
-    """What stands after it begins when all before it is done."""
-    kernel.add(BoundaryOp())
+    """What stands after it begins when all before it is done, at times in all programs."""
+    kernel.add(BoundaryOp(grid=depth == 0 and kernel.random.random() < 0.4))
 
 
 def update(kernel: Kernel, depth: int) -> None:

@@ -207,3 +207,24 @@ vk.kernel @overlapping(%x: !vk.tensor<[M, N], f32>) {
 // CHECK-LABEL: vk.kernel @overlapping
 // CHECK:         %{{.*}} = vk.phase "{{.*}}" -> (
 // CHECK:         vk.phase "x" {
+
+// Where all programs wait after a loop over phases, it is the loop that they complete.
+vk.kernel @steps(%x: !vk.tensor<[M, N], f32>, %out: !vk.tensor<[M, N], f32>) {
+  %M = vk.size M
+  vk.tile i < %M
+  %N = vk.size N
+  vk.whole j < %N
+  %c0 = arith.constant 0 : i64
+  vk.range %s = %c0 to %N {
+    %row = vk.load %x[i, j] : !vk.tensor<[M, N], f32> -> tensor<?x?xf32, #vk.axes<i, j>>
+    %sum = vk.sum %row along j : tensor<?x?xf32, #vk.axes<i, j>> -> tensor<?xf32, #vk.axes<i>>
+    vk.store %sum in %x[i, %s] : !vk.tensor<[M, N], f32> <- tensor<?xf32, #vk.axes<i>>
+  }
+  vk.boundary "after" grid
+  %turned = vk.load %x[%M + -1 * i, j] : !vk.tensor<[M, N], f32> -> tensor<?x?xf32, #vk.axes<i, j>>
+  vk.store %turned in %out[i, j] : !vk.tensor<[M, N], f32> <- tensor<?x?xf32, #vk.axes<i, j>>
+}
+// CHECK-LABEL: vk.kernel @steps
+// CHECK:         vk.range
+// CHECK:           vk.phase "x" grid {
+// CHECK:         vk.phase "after" {

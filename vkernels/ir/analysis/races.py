@@ -6,7 +6,7 @@ Both depend only on the kernel, not on a plan: `programs_meet` finds conflicts o
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -15,6 +15,7 @@ from xdsl.ir import Operation, SSAValue
 from ..dialect import KernelOp, RangeOp, TensorArgumentType, TileOp, WholeOp
 from ..dialect.blocks import terminator
 from .accesses import LOOPS, MemoryAccess, accesses_of, ancestors, constant_of, same_index
+from .grid_phases import grid_steps
 from .meeting import clash, fixed_axes
 
 
@@ -38,7 +39,7 @@ def find_races(kernel: KernelOp) -> Iterator[Race]:
     alone = {axis for axis, extent in extents.items() if extent is not None and extent <= 1}
     yield from lost_updates(found, alone)
     tiles = [op.axis.data for op in kernel.body.block.ops if isinstance(op, TileOp)]
-    yield from programs_meet(found, [axis for axis in tiles if axis not in alone])
+    yield from programs_meet(found, [axis for axis in tiles if axis not in alone], grid_steps(kernel))
 
 
 def lost_updates(found: Iterable[MemoryAccess], alone: Collection[str]) -> Iterator[Race]:
@@ -59,10 +60,13 @@ def lost_updates(found: Iterable[MemoryAccess], alone: Collection[str]) -> Itera
                 yield Race(access, load, free[0], True)
 
 
-def programs_meet(found: Iterable[MemoryAccess], axes: Collection[str]) -> Iterator[Race]:
+def programs_meet(
+    found: Iterable[MemoryAccess], axes: Collection[str], step_of: Callable[[Operation], int]
+) -> Iterator[Race]:
     """Accesses to a tensor, one of them a write, with which programs along one of `axes` may touch the same element.
 
-    Only the first program along an axis makes writes that lack the axis, so two such writes do not conflict.
+    Only the first program along an axis makes writes that lack the axis, so two such writes do not conflict; nor do
+    accesses between which all programs wait for one another. `step_of`: see `grid_steps`.
     """
     of_tensors: dict[SSAValue, list[MemoryAccess]] = {}
     for access in found if axes else ():
@@ -70,7 +74,7 @@ def programs_meet(found: Iterable[MemoryAccess], axes: Collection[str]) -> Itera
             of_tensors.setdefault(access.base, []).append(access)
     for accesses in of_tensors.values():
         for one, other in combinations(accesses, 2):
-            if not clash(one, other):
+            if not clash(one, other) or step_of(one.op) != step_of(other.op):
                 continue
             *_, loop = (None, *(op for op in ancestors(one.op) if isinstance(op, LOOPS)))
             fixed = fixed_axes(one, other, loop)  # what changes in any loop around changes in the outermost

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
+from ..analysis.grid_phases import ends_of_launches
 from ..analysis.kernel_analysis import KernelAnalysis
 from ..analysis.schedule.find_online import check_launches
 from ..analysis.schedule.nests import NestSchedule, label_of
@@ -97,11 +98,11 @@ def parts_of(at: PlanBatch) -> list[PlanBatch]:
 
 def _launch_of(kernel: KernelOp, launches: Sequence[str]) -> dict[Operation, int]:
     """The launch of every operation of the kernel's own block that has phases."""
-    number, found = 0, {}
+    number, found, ends = 0, {}, ends_of_launches(kernel)
     for op in kernel.body.block.ops:
         if op.regions:
             found[op] = number
-        if isinstance(op, PhaseOp) and op.phase.data in launches:
+        if ends.get(op) in launches:
             number += 1
     used = sorted(set(found.values()))  # a launch without phases is none
     return {op: used.index(number) for op, number in found.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, StringAttr, TensorType, i64
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, StringAttr, TensorType, UnitAttr, i64
 from xdsl.ir import Attribute, BlockArgument, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -196,36 +196,47 @@ def _parse_carried(parser: Parser) -> tuple[Parser.Argument, SSAValue]:
 
 @irdl_op_definition
 class BoundaryOp(IRDLOperation):
-    """The author's `vk.phase()`: everything before is complete before anything after begins."""
+    """The author's `vk.phase()`: everything before is complete before anything after begins.
+
+    `grid`: in all programs, not just in one.
+    """
 
     name = "vk.boundary"
 
     phase = opt_prop_def(StringAttr)
     """A name for the phase that begins."""
+    grid = opt_prop_def(UnitAttr)
 
-    def __init__(self, phase: str | None = None):
-        super().__init__(properties={"phase": None if phase is None else StringAttr(phase)})
+    def __init__(self, phase: str | None = None, grid: bool = False):
+        name = None if phase is None else StringAttr(phase)
+        super().__init__(properties={"phase": name, "grid": UnitAttr() if grid else None})
 
     def print(self, printer: Printer) -> None:
         if self.phase is not None:
             printer.print_string(" ")
             printer.print_string_literal(self.phase.data)
+        if self.grid is not None:
+            printer.print_string(" grid")
         printer.print_op_attributes(self.attributes)
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
-        op = cls(parser.parse_optional_str_literal())
+        op = cls(parser.parse_optional_str_literal(), parser.parse_optional_keyword("grid") is not None)
         op.attributes.update(parser.parse_optional_attr_dict())
         return op
 
 
 @irdl_op_definition
 class PhaseOp(IRDLOperation):
-    """A maximal region that can be processed chunk by chunk; its results are what crosses into later phases."""
+    """A maximal region that can be processed chunk by chunk; its results are what crosses into later phases.
+
+    `grid`: all programs complete it, and a loop or conditional around it, before any goes on.
+    """
 
     name = "vk.phase"
 
     phase = prop_def(StringAttr)
+    grid = opt_prop_def(UnitAttr)
     results_ = var_result_def()
     body = region_def("single_block")
 
@@ -240,6 +251,8 @@ class PhaseOp(IRDLOperation):
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_string_literal(self.phase.data)
+        if self.grid is not None:
+            printer.print_string(" grid")
         if self.results_:
             printer.print_string(" -> ")
             with printer.in_parens():
@@ -250,11 +263,13 @@ class PhaseOp(IRDLOperation):
     @classmethod
     def parse(cls, parser: Parser) -> Self:
         phase = parser.parse_str_literal()
+        is_grid = parser.parse_optional_keyword("grid") is not None
         results: Sequence[Attribute] = []
         if parser.parse_optional_punctuation("->") is not None:
             results = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
         attributes = parse_attributes(parser)
         op = cls(phase, results, _parse_yielding_body(parser, []))
+        op.grid = UnitAttr() if is_grid else None
         op.attributes.update(attributes)
         return op
 

@@ -19,6 +19,7 @@ from ..pin import NO_PIN, Pin
 from ..plan import AS_IN_PLANS, Home, StructuralChoices
 from .decisions.decisions import DECISIONS, excludes_split, weight_of
 from .decisions.descriptors import operands_to_describe
+from .decisions.launches import homes_across
 from .fits import columns_of, most_registers, which_fit
 from .plan_grid import plan_grid
 from .space import PlanSearchSpace
@@ -37,7 +38,8 @@ def pinned_move(space: PlanSearchSpace, choices: StructuralChoices) -> Structura
         decided["descriptors"] = operands_to_describe(space)
     split = _split(pin, choices)
     held = _held(space, choices, split)
-    return replace(choices, held=held, homes=tuple(sorted(kept.items())), split=split, **decided)
+    found = replace(choices, held=held, homes=tuple(sorted(kept.items())), split=split, **decided)
+    return replace(found, homes=homes_across(space, found, found.launches)) if pin.launches else found
 
 
 def _held(space: PlanSearchSpace, choices: StructuralChoices, split: str | None) -> frozenset[str]:

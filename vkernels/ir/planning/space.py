@@ -11,6 +11,7 @@ from typing import Any
 
 from ..analyses import annotate_needs, phases_of
 from ..analysis.axes import resolve_axes
+from ..analysis.grid_phases import grid_phases
 from ..analysis.kernel_analysis import KernelAnalysis
 from ..analysis.masks.conditions import is_tested
 from ..analysis.needs import Needs, NeedsDevice, NeedsUse
@@ -153,7 +154,7 @@ class PlanSearchSpace:
     @property
     def may_spill(self) -> bool:
         """Whether plans may take more of a CPU's registers than there are: the author's pin may."""
-        return self.limits.warp == 1 and self.pin != NO_PIN
+        return self.limits.warp == 1 and replace(self.pin, launches=None) != NO_PIN
 
     @cached_property
     def width(self) -> int:
@@ -373,8 +374,16 @@ def read_space(
     needs = annotate_needs(kernel) if needs is None else needs
     kernel = phases_of(kernel)
     return PlanSearchSpace(
-        kernel, needs, sizes, limits, {**_side_by_side(kernel, sizes), **(strides or {})}, pin=pin or NO_PIN
-    )
+        kernel, needs, sizes, limits, {**_side_by_side(kernel, sizes), **(strides or {})},
+        pin=_with_grid_phases(pin or NO_PIN, kernel),
+    )  # fmt: skip
+
+
+def _with_grid_phases(pin: Pin, kernel: KernelOp) -> Pin:
+    """A pin with a launch after each phase at which all programs of a kernel wait for one another, unless it decides
+    on launches."""
+    waits = grid_phases(kernel)
+    return replace(pin, launches=waits) if waits and pin.launches is None else pin
 
 
 def _side_by_side(kernel: KernelOp, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:

@@ -25,6 +25,7 @@ from ..analysis.accesses import (
     has_effect,
     inputs_of,
 )
+from ..analysis.grid_phases import mark_grid_phase
 from ..analysis.meeting import clash, elementwise
 from ..dialect import (
     BoundaryOp,
@@ -162,10 +163,14 @@ def _wrap_segment(
             block.detach_op(op)
         else:
             phases.setdefault(levels.of[op], []).append(op)
+    made: list[tuple[int, PhaseOp]] = []
     for level, members in sorted(phases.items()):
         name = levels.names.get(level) or _name_of(members, whole)
         names[name] += 1
-        _wrap(members, block, end, name if names[name] == 1 else f"{name}_{names[name]}")
+        made.append((level, _wrap(members, block, end, name if names[name] == 1 else f"{name}_{names[name]}")))
+    for top in levels.grids:
+        after = next((phase for level, phase in made if level > top), end)
+        mark_grid_phase(block, after)
 
 
 @dataclass
@@ -174,7 +179,8 @@ class _Levels:
 
     Operations go to the first possible phase; those without effects then sink to their first user, but those computed
     from memory or reductions before a boundary of the author stay before it. `passed`: for operations computed from
-    memory or reductions, the number of boundaries before them.
+    memory or reductions, the number of boundaries before them. `grids`: the number of the last phase before each
+    boundary at which all programs wait.
     """
 
     whole: frozenset[str]
@@ -184,6 +190,7 @@ class _Levels:
     top: int = 0
     found: list[tuple[MemoryAccess, Operation]] = field(default_factory=list)
     boundaries: list[int] = field(default_factory=list)
+    grids: list[int] = field(default_factory=list)
     passed: dict[Operation, int] = field(default_factory=dict)
 
     def place(self, op: Operation) -> None:
@@ -210,6 +217,8 @@ class _Levels:
         if self.of:
             self.floor = self.top + 1
             self.boundaries.append(self.top)
+        if op.grid is not None:
+            self.grids.append(self.floor - 1)
         if op.phase is not None:
             self.names[self.floor] = op.phase.data
 
@@ -265,7 +274,7 @@ def _name_of(ops: Sequence[Operation], whole: frozenset[str]) -> str:
     return next(chain(reductions, stores, names), "phase")
 
 
-def _wrap(ops: Sequence[Operation], block: Block, end: Operation | None, name: str) -> None:
+def _wrap(ops: Sequence[Operation], block: Block, end: Operation | None, name: str) -> PhaseOp:
     """Move operations into one `vk.phase` before `end`; values that other operations use become its results."""
     members = set(ops)
     outside = {
@@ -283,3 +292,4 @@ def _wrap(ops: Sequence[Operation], block: Block, end: Operation | None, name: s
             use.operation.operands[use.index] = result
     phase.body.block.add_ops([*map(block.detach_op, ops), YieldOp(crossing)])
     Rewriter.insert_op(phase, InsertPoint.at_end(block) if end is None else InsertPoint.before(end))
+    return phase

@@ -178,9 +178,15 @@ class KernelBuilder(Fetches):
             TypeMismatchError, f"expected an integer or a size's name, found {describe(value)}", culprit=value
         )
 
-    def boundary(self, name: str | None) -> None:
-        """End the phase: everything before is complete before anything after begins."""
-        self.insert(BoundaryOp(name))
+    def boundary(self, name: str | None, grid: bool = False) -> None:
+        """End the phase: everything before is complete before anything after begins; `grid`: in all programs."""
+        if grid and self.is_nested:
+            raise Mistake(
+                UnsupportedError,
+                "programs cannot wait for one another in a loop or branch, which each of them runs by itself",
+                "Call `vk.phase(grid=True)` outside of it, or the kernel several times.",
+            )
+        self.insert(BoundaryOp(name, grid))
 
     def show(self, prefix: str, values: Sequence[Any]) -> None:
         """Print values if the kernel is interpreted or checked."""

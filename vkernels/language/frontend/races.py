@@ -38,8 +38,8 @@ def _error(race: Race, sites: Sites) -> SourceError:
         where = f"what may be another program's element along `{race.axis}`"
         message = f"`{name}` is written here, and {_also(race)} {where}"
         help = (
-            f"Programs run in any order and at once. Use another tensor for one of the two, or make `{race.axis}` "
-            "a whole axis."
+            f"Programs run in any order and at once. Use another tensor for one of the two, make `{race.axis}` a whole "
+            "axis, or let all programs wait in between with `vk.phase(grid=True)`."
         )
     if site is None:
         return RaceError(message, place_of(race.write.op), help)

@@ -9,6 +9,7 @@ from functools import partial
 from xdsl.ir import Block, Operation, SSAValue
 
 from ...analysis.accesses import inputs_of
+from ...analysis.grid_phases import ends_of_launches, grid_phases
 from ...analysis.schedule.find_online import check_launches
 from ...analysis.schedule.nests import label_of
 from ...dialect import (
@@ -54,7 +55,15 @@ class _Part:
 
 
 def check_cuts(planned: PlannedKernel) -> None:
-    """Raise `PlanError` where a cut is not after a phase of the kernel's own block, or a value cannot cross it."""
+    """Raise `PlanError` where a cut is not after a phase of the kernel's own block, or a value cannot cross it; and
+    without a cut where all programs wait for one another."""
+    missing = [label for label in grid_phases(planned.kernel) if label not in planned.plan.launches]
+    if missing:
+        raise PlanError(
+            f"the plan begins no launch after {missing[0]}, where all programs wait for one another",
+            about=missing[0],
+            help=f'Have it in the plan: `launches=("{missing[0]}",)`.',
+        )
     if planned.plan.launches:
         _lasting(planned, _cut(planned))
 
@@ -97,7 +106,7 @@ def _lasting(planned: PlannedKernel, parts: Sequence[_Part]) -> list[SSAValue]:
 
 
 def _parts(kernel: KernelOp, plan: Plan) -> list[_Part]:
-    cuts = {op: op.phase.data for op in kernel.body.block.ops if isinstance(op, PhaseOp)}
+    cuts = ends_of_launches(kernel)
     for label in plan.launches:
         if label not in cuts.values():
             inside = label in {op.phase.data for op in kernel.walk() if isinstance(op, PhaseOp)}
