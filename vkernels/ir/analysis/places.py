@@ -14,13 +14,15 @@ from ..locations import place_of
 
 @contextmanager
 def located(kernel: KernelOp) -> Iterator[None]:
-    """Raise `PlanError`s of the body with the line of what they are about, where they give none."""
+    """Raise `PlanError`s of the body with the line of what they are about, where they give none: the kernel's own,
+    where they are about nothing in it."""
     try:
         yield
     except PlanError as error:
-        if error.place is not None or error.about is None:
+        if error.place is not None:
             raise
-        raise PlanError(error.message, place_of_name(kernel, error.about), error.about, error.help) from None
+        place = None if error.about is None else place_of_name(kernel, error.about)
+        raise PlanError(error.message, place or place_of(kernel), error.about, error.help) from None
 
 
 def place_of_name(kernel: KernelOp, name: str) -> SourceRange | None:

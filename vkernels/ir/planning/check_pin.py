@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from ..analyses import phases_of
+from ..analysis.places import located
 from ..analysis.schedule.nests import label_of
 from ..analysis.warp_roles import why_not_divided
 from ..dialect import KernelOp, PhaseOp, ScratchOp, SizeOp, TileOp, WholeOp
@@ -24,6 +25,11 @@ ROOM_FOR_ROLES = Plan(warps=4, stages=2, descriptors=("any",))
 
 def check_pin(pin: Pin, kernel: KernelOp) -> None:
     """Raise `PlanError` where a pin names what the kernel, as its author wrote it, does not have."""
+    with located(kernel):
+        _check_names(pin, kernel)
+
+
+def _check_names(pin: Pin, kernel: KernelOp) -> None:
     name = kernel.sym_name.data
     axes = [op for op in kernel.body.block.ops if isinstance(op, TileOp | WholeOp)]
     tiles = [op.axis.data for op in axes if isinstance(op, TileOp)]
@@ -43,7 +49,7 @@ def check_pin(pin: Pin, kernel: KernelOp) -> None:
         described = tensors_of(kernel) if pin.descriptors is None else pin.descriptors
         room = why_no_roles(with_pin(ROOM_FOR_ROLES, replace(pin, warp_specialized=None)))
         if axis in whole and (reason := room or why_not_divided(kernel, axis, described)):
-            raise PlanError(f"{name}: warp_specialized pins {axis!r}; {reason}")
+            raise PlanError(f"{name}: warp_specialized pins {axis!r}; {reason}", about=axis)
     for decision in DECISIONS:
         named = _names(getattr(pin, decision.field))
         if decision.subject and named:

@@ -21,7 +21,7 @@ def find_copies(analysis: KernelAnalysis, plan: Plan) -> dict[SSAValue, Operatio
     scratchpads = {op.label.data: op.result for op in analysis.kernel.body.block.ops if isinstance(op, ScratchOp)}
     for label in plan.copies:
         if label not in scratchpads:
-            raise PlanError(f"the plan keeps two copies of {label}, which is no scratchpad of the kernel")
+            raise PlanError(f"the plan keeps two copies of {label}, which is no scratchpad of the kernel", about=label)
         base = scratchpads[label]
         structural = [op for op in analysis.structures if not isinstance(op, PhaseOp)]
         loops = [op for op in structural if any(a.base is base and a.writes for a in analysis.accesses(op))]

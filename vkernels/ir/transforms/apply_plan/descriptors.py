@@ -18,9 +18,9 @@ def check_descriptors(planned: PlannedKernel) -> None:
     """Raise `PlanError` for a tensor that no descriptor can move, or none by boxes of the plan's sizes."""
     for name in planned.plan.descriptors:
         if reason := why_not_described(planned.kernel, name):
-            raise PlanError(f"the plan moves {name} by descriptors: {reason}")
+            raise PlanError(f"the plan moves {name} by descriptors: {reason}", about=name)
         if name in planned.plan.packs:
-            raise PlanError(f"the plan moves {name} by descriptors and packs it: not both")
+            raise PlanError(f"the plan moves {name} by descriptors and packs it: not both", about=name)
         for op in described_accesses(planned, name):
             last = contiguous_dimension(planned.facts, name)
             sizes = box_sizes(planned, op)

@@ -55,12 +55,15 @@ def _contracted(planned: PlannedKernel, name: str) -> Contracted:
     if name not in [parameter.data for parameter in planned.kernel.parameters]:
         raise PlanError(f"the plan copies {name}, which is no parameter of {planned.kernel.sym_name.data}")
     if name in (*planned.plan.packs, *planned.plan.descriptors):
-        raise PlanError(f"the plan copies {name} K-major, and packs it or moves it by descriptors: not both")
+        raise PlanError(
+            f"the plan copies {name} K-major, and packs it or moves it by descriptors: not both", about=name
+        )
     found = contracted_by_dots(planned.kernel.parameter(name))
     if found is None or planned.axes[found.axis].is_tile:
         raise PlanError(
             f"{name} is not a tensor that is only loaded, for dots along one whole axis that alone indexes one of its"
-            " dimensions: it has no K-major copy"
+            " dimensions: it has no K-major copy",
+            about=name,
         )
     return found
 

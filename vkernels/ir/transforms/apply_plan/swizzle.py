@@ -24,7 +24,8 @@ def check_swizzle(planned: PlannedKernel) -> None:
     if planned.split_axis is not None:
         raise PlanError(
             f"the plan's swizzle is {swizzle}, and it splits axis {planned.split_axis.name} over programs:"
-            " not both at once yet"
+            " not both at once yet",
+            about=planned.split_axis.name,
         )
 
 

@@ -25,7 +25,7 @@ def check_warp_roles(planned: PlannedKernel) -> None:
         if reason is None and planned.axes[axis].programs > 1:
             reason = f"programs share {axis}"
         if reason is not None:
-            raise PlanError(f"the plan divides loops over {axis} among warps: {reason}")
+            raise PlanError(f"the plan divides loops over {axis} among warps: {reason}", about=axis)
 
 
 def give_roles(state: MappingState, axis: str, results: Sequence[SSAValue]) -> None:
