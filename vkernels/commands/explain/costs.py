@@ -20,8 +20,11 @@ from .texts import FIELDS, INTRODUCTIONS
 SMALL_CHANGES = ("one change to this plan", "time", "registers a thread", "shared memory a program")
 """The columns of what one change alone does."""
 
+HELD = ("phase", "registers a thread", "line", "")
+"""The columns of what waits in registers."""
+
 SMALL = 0.01
-"""Part of the longest part of the modelled time below which a part is not shown."""
+"""Part of the longest part of the modelled time, or of the registers, below which a part is not shown."""
 
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1.0, ""))
 
@@ -43,6 +46,25 @@ def show_costs(console: Console, found: Explanation) -> None:
     for row in cost_rows(found):
         table.add_row(*map(printable, row))
     console.print(table)
+    if rows := held_rows(found):
+        begin(console, "What takes the registers", INTRODUCTIONS["held"])
+        table = table_of(*HELD, right=HELD[1:2])
+        for each in rows:
+            table.add_row(*map(printable, each))
+        console.print(table)
+
+
+def held_rows(found: Explanation) -> list[tuple[str, str, str, str]]:
+    """The lines whose values wait in registers where most do: phase, registers a thread, line, its text."""
+    held = found.findings.held
+    if held is None:
+        return []
+    shown = [line for line in held.lines if line.bytes >= SMALL * held.bytes]
+    taken = [f"{each.bytes / found.limits.register_bytes:.0f} ({each.bytes / held.bytes:.0%})" for each in shown]
+    return [
+        (held.phase if not number else "", taken[number], f"{Path(each.file).name}:{each.line}", each.text)
+        for number, each in enumerate(shown)
+    ]
 
 
 def cost_rows(found: Explanation) -> list[tuple[str, str, str, str, str]]:

@@ -50,6 +50,7 @@ def as_json(found: Explanation, triton: str) -> dict[str, Any]:
         "bottleneck": modelled.bottleneck if modelled is not None else None,
         "modelled": asdict(modelled) if modelled is not None else None,
         "rung": findings.rung or None, "costs": [asdict(each) for each in findings.costs],
+        "held": asdict(findings.held) if findings.held else None,
         "what_if_unchanged": None if findings.unchanged is None else {
             "same_plan": asdict(findings.unchanged.same), "chosen_anew": asdict(findings.unchanged.anew),
         },

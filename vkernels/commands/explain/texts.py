@@ -36,6 +36,10 @@ INTRODUCTIONS: Mapping[str, str] = {
         "Each part of the modelled time, with the phase and the line of the kernel that take most of it. The share of "
         "a line is the mean of what its work takes alone and what the kernel saves without it."
     ),
+    "held": (
+        "Where a phase holds the most: the lines that compute what waits in registers there. Addresses and what the "
+        "compiler keeps for itself come on top."
+    ),
     "what-if": (
         "Modelled times under other limits: of this plan, and of the plan that the planner would choose there. Nothing "
         "is compiled for these."

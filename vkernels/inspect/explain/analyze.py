@@ -47,7 +47,7 @@ from .explanation import (
     count_native,
 )
 from .phases import in_phases, on_units, phases_of, source_of, with_needs
-from .supposed import Planned, costs_of, judge_in
+from .supposed import Planned, costs_of, held_by_lines, judge_in
 
 
 @dataclass(frozen=True)
@@ -194,6 +194,7 @@ def _with_needs(found: ExplainFindings, asked: Question, module: ModuleOp, plan:
             tuple(ExplainedRejection(plan_to_json(e.plan), float(e.seconds), e.reason) for e in chosen.tried),
         ),
         costs=costs_of(space, plan, use),
+        held=held_by_lines(kernel, plan, asked.sizes, asked.limits),
         unchanged=supposing.under("", asked.limits, plan) if asked.supposed else None,
         small_changes=supposing.small_changes(asked.limits, plan) if asked.supposed else (),
         supposed=tuple(supposing.under(text, _allowed(asked, limits), plan) for text, limits in asked.supposed.items()),

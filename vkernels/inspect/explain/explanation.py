@@ -148,6 +148,25 @@ class ResourceCost:
 
 
 @dataclass(frozen=True)
+class HeldByLine:
+    """Bytes a thread of the values that a line of the author's text computes, where a phase holds the most."""
+
+    file: str
+    line: int
+    text: str
+    bytes: float
+
+
+@dataclass(frozen=True)
+class RegisterCost:
+    """The phase that holds the most bytes a thread, and the lines that compute them, the largest first."""
+
+    phase: str
+    bytes: float
+    lines: tuple[HeldByLine, ...]
+
+
+@dataclass(frozen=True)
 class SupposedPlan:
     """A plan under limits that are supposed. `misfit`: why it does not fit, or empty. `modelled`: None if unknown or it
     does not fit. `rung`: of a plan that the planner chose."""
@@ -236,9 +255,9 @@ class ExplainFindings:
     by its needs. `rung`: see `choose_plan`. `is_kept`: the plan was tuned, or fitted before, so that it stays even
     if it spills. `tried`: the shortages of the plans before this one. `deterministic`: calls are. `to_judge`: calls
     compile several plans and take the best by its binaries, which was not done yet. `judged`: of so many plans this one
-    is the best; 0: none were compiled. `costs`: of the modelled time. `supposed`: what would change, question by
-    question; `unchanged`: the same for the limits as they are, and `small_changes`: of each rate and of each size of
-    the plan, one at a time, if there are questions.
+    is the best; 0: none were compiled. `costs`: of the modelled time; `held`: of registers, on a GPU. `supposed`: what
+    would change, question by question; `unchanged`: the same for the limits as they are, and `small_changes`: of each
+    rate and of each size of the plan, one at a time, if there are questions.
     """
 
     kernel: str
@@ -267,6 +286,7 @@ class ExplainFindings:
     to_judge: bool = False
     judged: int = 0
     costs: tuple[ResourceCost, ...] = ()
+    held: RegisterCost | None = None
     supposed: tuple[Supposed, ...] = ()
     unchanged: Supposed | None = None
     small_changes: tuple[SmallChange, ...] = ()

@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from vkernels.ir.analysis.needs import Needs, NeedsDevice, NeedsUse
+from vkernels.ir.analysis.needs.held_values import held_values
 from vkernels.ir.cost_model.plan_batch import ModeledTimes
 from vkernels.ir.dialect import KernelOp
 from vkernels.ir.errors import PlanError
 from vkernels.ir.limits import Limits
+from vkernels.ir.locations import place_of
 from vkernels.ir.pin import Pin
 from vkernels.ir.plan import Plan
 from vkernels.ir.plan_json import plan_to_json
@@ -22,7 +24,17 @@ from vkernels.ir.planning.one_plan import batch_of, model_use, registers_of
 from vkernels.ir.planning.space import PlanSearchSpace, read_space
 from vkernels.targets.what_if import QUANTITIES, with_rate
 
-from .explanation import CostOfLine, CostOfPhase, ResourceCost, SmallChange, Supposed, SupposedPlan, as_modelled
+from .explanation import (
+    CostOfLine,
+    CostOfPhase,
+    HeldByLine,
+    RegisterCost,
+    ResourceCost,
+    SmallChange,
+    Supposed,
+    SupposedPlan,
+    as_modelled,
+)
 
 RATES = ("bandwidth", "cache_bandwidth", "shared_bandwidth", "clock")
 RATE_FACTOR = 1.1
@@ -118,6 +130,28 @@ def costs_of(space: PlanSearchSpace, plan: Plan, use: NeedsUse) -> tuple[Resourc
         )
         for name in sorted(seconds, key=lambda each: -seconds[each])
         if seconds[name] > 0
+    )
+
+
+def held_by_lines(
+    kernel: KernelOp, plan: Plan, sizes: Mapping[str, int], limits: Limits
+) -> RegisterCost | None:  # fmt: skip
+    """The lines of the author's text whose values take a GPU's registers; None on a CPU, where loops are vectors wide
+    and registers are counted loop by loop."""
+    found = None if limits.warp == 1 else held_values(kernel, plan, sizes, NeedsDevice.of(limits))
+    if found is None:
+        return None
+    lines: dict[tuple[str, int], float] = {}
+    for op, taken in found.bytes.items():
+        if (place := place_of(op)) is not None:
+            lines[place.file, place.line] = lines.get((place.file, place.line), 0.0) + taken
+    return RegisterCost(
+        found.phase,
+        sum(found.bytes.values()),
+        tuple(
+            HeldByLine(file, line, linecache.getline(file, line).strip(), taken)
+            for (file, line), taken in sorted(lines.items(), key=lambda each: -each[1])
+        ),
     )
 
 

@@ -70,6 +70,10 @@ class Needs:
         values = self._values(self._bound(plan, sizes, extents, device))
         return self._use(plan, sizes, extents, device, values)
 
+    def symbols(self, plan: Plan, sizes: Mapping[str, int], device: NeedsDevice) -> dict[str, float]:
+        """The value of each symbol under a plan. Raises `PlanError` as `evaluate` does."""
+        return dict(zip(self._names, self._bound(plan, sizes, self.extents(sizes), device), strict=True))
+
     def evaluate_many(self, plans: Sequence[Plan], sizes: Mapping[str, int], device: NeedsDevice) -> list[NeedsUse]:
         """`evaluate` for many plans: as NumPy arrays if there are more than a few."""
         import numpy as np

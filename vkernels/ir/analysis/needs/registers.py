@@ -54,11 +54,12 @@ _NOTHING = (BroadcastOp, PositionOp, BelowOp, arith.ConstantOp)
 
 @dataclass(frozen=True)
 class LiveRange:
-    """Bytes per thread that are alive from one item (its number) to another."""
+    """Bytes per thread that are alive from one item (its number) to another. `origin`: what computes the value."""
 
     bytes: Expr
     first: int
     last: int
+    origin: Operation
     is_load: bool = False
 
 
@@ -91,11 +92,16 @@ def live_bytes(flow: Flow, spaces: Spaces, phase: PhaseOp) -> tuple[Expr, Expr]:
     """Bytes per thread at the worst point of a phase: with the order of compilers that have enough registers, and the
     least in any order. Where no operation needs a whole tile, tiles may be loaded one after another.
     """
-    state = _Phase(flow, spaces, phase)
-    spans = [*_values(state), *_carried(state), *_around(state), *_from_homes(state), *_ahead(state)]
+    state, spans = _Phase(flow, spaces, phase), live_ranges(flow, spaces, phase)
     alive = _worst(spans)
     needs_whole = any(isinstance(op, ReductionOp | ScanOp | DotOp) or op.regions for op in state.members)
     return alive, alive if needs_whole else _worst(spans, one_load=True)
+
+
+def live_ranges(flow: Flow, spaces: Spaces, phase: PhaseOp) -> list[LiveRange]:
+    """All values that wait in a phase."""
+    state = _Phase(flow, spaces, phase)
+    return [*_values(state), *_carried(state), *_around(state), *_from_homes(state), *_ahead(state)]
 
 
 def _worst(spans: list[LiveRange], one_load: bool = False) -> Expr:
@@ -139,7 +145,7 @@ def _values(state: _Phase) -> Iterable[LiveRange]:
             weight = state.members[op] * part * _operand_part(state, op, users)
             scanned = any(isinstance(user, SCANS) and state.number[user] == last for user in users)
             yield LiveRange(
-                weight * state.held(result), first, last if scanned else max(first, n, last - 1), _is_load(op)
+                weight * state.held(result), first, last if scanned else max(first, n, last - 1), op, _is_load(op)
             )
         yield from _inside(state, op, n)
 
@@ -184,7 +190,7 @@ def _inside(state: _Phase, op: Operation, n: int) -> Iterable[LiveRange]:
         found = loads_ahead(state.flow.kernel)
         ahead = [state.held(x.results[0]) for x in op.walk() if isinstance(x, LoadOp) and found.get(x)]
         held = UNROLLED_ITERATIONS * total(loaded) + (STAGES - 1) * total(ahead) + total(carried)
-        yield LiveRange(state.members[op] * held, n, n)
+        yield LiveRange(state.members[op] * held, n, n, op)
 
 
 def _is_load(op: Operation) -> bool:
@@ -207,7 +213,7 @@ def _carried(state: _Phase) -> Iterable[LiveRange]:
         if isinstance(op, ReductionOp) and not state.flow.analysis.axes[op.axis.data].is_tile:
             complete = state.flow.complete.get(op, ZERO)
             partial = complete * state.held(op.result) + (1 - complete) * state.held(op.tile)
-            yield LiveRange(weight * state.flow.chunked(op.tile) * partial, 0, last)
+            yield LiveRange(weight * state.flow.chunked(op.tile) * partial, 0, last, op)
         elif isinstance(op, DotOp):
             if op in state.flow.scaled.upper:  # part of the dot of the lower halves
                 weight *= 1 - on_tensor_cores(state.flow, op)
@@ -218,12 +224,12 @@ def _carried(state: _Phase) -> Iterable[LiveRange]:
             takers = (DotOp, ReductionOp, *SCANS)
             if not any(isinstance(user, takers) and state.number[user] == used for user in users):
                 ends = max(state.number[op], used - 1)  # the last user takes its registers; not so AMD's compiler
-            yield LiveRange(weight * (1 - whole) * _dot(state, op), 0, last)
-            yield LiveRange(weight * whole * _dot(state, op), state.number[op], ends)
+            yield LiveRange(weight * (1 - whole) * _dot(state, op), 0, last, op)
+            yield LiveRange(weight * whole * _dot(state, op), state.number[op], ends, op)
             if ends < used:
-                yield LiveRange(symbol("device.is_amd") * weight * whole * _dot(state, op), used, used)
-            yield LiveRange(weight * _in_tensor_memory(state.flow, op) * dot_bytes(state.flow, op), last, last)
-            yield LiveRange(weight * _plain_operands(state.flow, op), state.number[op], state.number[op])
+                yield LiveRange(symbol("device.is_amd") * weight * whole * _dot(state, op), used, used, op)
+            yield LiveRange(weight * _in_tensor_memory(state.flow, op) * dot_bytes(state.flow, op), last, last, op)
+            yield LiveRange(weight * _plain_operands(state.flow, op), state.number[op], state.number[op], op)
 
 
 def _summed_at_once(state: _Phase, op: DotOp) -> Expr:
@@ -296,12 +302,12 @@ def _around(state: _Phase) -> Iterable[LiveRange]:
             last = len(state.number)
             if flow.analysis.phase[op] is state.phase:
                 if not isinstance(op, DotOp):
-                    yield LiveRange((1 - flow.chunked(result)) * state.held(result), state.number[op], last)
+                    yield LiveRange((1 - flow.chunked(result)) * state.held(result), state.number[op], last, op)
             elif (position[op] < here <= max(spans)) or _shares_loop(state, op, users):
                 mine = [state.number[user] for user in users if user in state.number]
                 if max(spans) <= end and mine and not _shares_loop(state, op, users):
                     last = max(mine) - 1
-                yield LiveRange((1 - flow.chunked(result)) * _waiting(state, result, users), 0, last)
+                yield LiveRange((1 - flow.chunked(result)) * _waiting(state, result, users), 0, last, op)
 
 
 def _waiting(state: _Phase, value: SSAValue, users: list[Operation]) -> Expr:
@@ -320,7 +326,14 @@ def _from_homes(state: _Phase) -> Iterable[LiveRange]:
         users = [state.number[user] for user in _users(state, value)]
         if users and state.flow.analysis.phase_of(value) is not state.phase:
             homed = (symbol(f"shared.{label}") + symbol(f"memory.{label}")) * state.flow.chunked(value)
-            yield LiveRange(homed * state.held(value), min(users), max(min(users), max(users) - 1), True)
+            yield LiveRange(
+                homed * state.held(value), min(users), max(min(users), max(users) - 1), _origin(value, state), True
+            )
+
+
+def _origin(value: SSAValue, state: _Phase) -> Operation:
+    """The operation that computes a value; of one that a loop carries, the loop."""
+    return value.owner if isinstance(value.owner, Operation) else value.owner.parent_op() or state.phase
 
 
 def _ahead(state: _Phase) -> Iterable[LiveRange]:
@@ -331,7 +344,7 @@ def _ahead(state: _Phase) -> Iterable[LiveRange]:
         phase = flow.analysis.phase.get(load)
         if moves and phase is not None and loops and loops[-1] in flow.analysis.structures[phase]:
             value = load.results[0]
-            yield LiveRange((STAGES - 1) * (1 - flow.chunked(value)) * state.held(value), 0, len(state.number))
+            yield LiveRange((STAGES - 1) * (1 - flow.chunked(value)) * state.held(value), 0, len(state.number), load)
 
 
 def _shares_loop(state: _Phase, op: Operation, users: list[Operation]) -> bool:
