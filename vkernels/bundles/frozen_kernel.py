@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from operator import getitem
+from typing import TYPE_CHECKING, Any, Self
 
 from vkernels.compiler.protocols import Constant, Signature
 from vkernels.ir.errors import Error, NotInBundleError
@@ -60,10 +61,20 @@ class FrozenKernel:
         self.record, self.name, self.deterministic = record, record.name, record.deterministic
         self.parameters = tuple(map(FrozenParameter.of, record.parameters))
         self._launcher: Callable[..., None] | None = None
+        self._bundle: Any = None
 
-    def use(self, launcher: Callable[..., None]) -> None:
-        """Let calls go through this launcher."""
-        self._launcher = launcher
+    def use(self, launcher: Callable[..., None], bundle: Any = None) -> None:
+        """Let calls go through this launcher. `bundle`: whose kernel of this name this is, by which it is pickled."""
+        self._launcher, self._bundle = launcher, bundle
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __reduce__(self) -> Any:
+        return getitem, (self._bundle, self.name)
 
     def __repr__(self) -> str:
         return f"<frozen kernel {self.name}({', '.join(each.name for each in self.parameters)})>"

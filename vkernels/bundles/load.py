@@ -8,10 +8,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import Any, Self
 
 from vkernels.compiler.protocols import KernelLike
 from vkernels.ir.did_you_mean import did_you_mean
-from vkernels.ir.errors import KernelWarning, NotInBundleError, OptionError, warn_caller
+from vkernels.ir.errors import BundleError, KernelWarning, NotInBundleError, OptionError, warn_caller
 from vkernels.runtime.dispatch import Launcher
 from vkernels.runtime.native_functions import can_link, provide_object
 from vkernels.runtime.pool_ir import pool_ir
@@ -28,27 +29,41 @@ from .layered_launcher import LayeredLauncher
 from .loaded_code import LoadedCode, load_code
 from .manifest import Code, Kernel, Variant
 from .match import check_fallback
+from .source import Source, absolute, digest_of
 from .trust import Trust
 
 
 class FrozenBundle:
     """The kernels of a bundle by name, as attributes: `net.softmax(x, out)`. `bundle`: the file that they are from.
 
-    Code is read from memory and linked at the first call that needs it.
+    Code is read from memory and linked at the first call that needs it. It is pickled as its path, and loaded again
+    where it is unpickled, trusted as here; copies are the bundle itself.
     """
 
-    def __init__(self, bundle: Bundle, fallback: str = "error"):
+    _is_frozen = True
+
+    def __init__(self, bundle: Bundle, fallback: str = "error", trust: Trust = None):
         check_fallback(fallback)
         self.bundle, self._fallback = bundle, fallback
+        self._source = Source(bundle.path.absolute(), absolute(trust), self._is_frozen, fallback)
         self._loaded: dict[str, LoadedCode] = {}
         self._gpu = GpuLoader(bundle)
         self._kernels = {record.name: FrozenKernel(record) for record in bundle.manifest.kernels}
         for kernel in self._kernels.values():
-            kernel.use(self._launcher(kernel, kernel.record))
+            kernel.use(self._launcher(kernel, kernel.record), self)
         _provide_support(bundle)
 
     def __repr__(self) -> str:
         return f"<bundle {self.bundle.path.name}: {', '.join(self._kernels)}>"
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __reduce__(self) -> Any:
+        return load_again, (self._source, digest_of(self.bundle))
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self._kernels]
@@ -98,6 +113,8 @@ class LayeredBundle(FrozenBundle):
     """A bundle that is the lowest layer of plans: within `active()`, calls that a plan was tuned for, and calls that
     the bundle has no code of its own for, are compiled."""
 
+    _is_frozen = False
+
     def _launcher_of(self, kernel: KernelLike) -> Launcher:
         try:
             record = record_of(self.bundle.manifest, kernel, self.bundle.path.name)
@@ -121,10 +138,18 @@ def load(
     calls raise `NotInBundleError`.
     """
     if frozen:
-        return FrozenBundle(open_bundle(path, trust), fallback)
+        return FrozenBundle(open_bundle(path, trust), fallback, trust)
     if fallback != "error":
         raise OptionError(f"vk.load: fallback={fallback!r} is for frozen bundles: what another lacks is compiled")
-    return LayeredBundle(open_bundle(path, trust))
+    return LayeredBundle(open_bundle(path, trust), trust=trust)
+
+
+def load_again(source: Source, digest: str) -> FrozenBundle:
+    """Load a bundle that was pickled. Raises as `load` does, and `BundleError` if its file has changed since."""
+    found = load(source.path, frozen=source.frozen, trust=source.trust, fallback=source.fallback)
+    if digest_of(found.bundle) != digest:
+        raise BundleError(f"{source.path}: not the bundle that was pickled: the file has changed since")
+    return found
 
 
 def _provide_support(bundle: Bundle) -> None:
