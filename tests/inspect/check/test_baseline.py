@@ -127,3 +127,8 @@ def test_the_line_of_a_kernel(tmp_path):
     assert kernel_place(KernelSource("sub", file=str(path))) is None
     assert kernel_place(KernelSource("add", file=str(tmp_path / "absent.py"))) is None
     assert kernel_place(KernelSource("softmax_rows", module="vkernels.library.rows")).file.endswith("rows.py")
+
+
+def test_how_a_baseline_is_made_is_said_where_there_is_none(tmp_path):
+    with pytest.raises(FileError, match=r"there is no baseline .*none\.json; --write-baseline .*none\.json makes one"):
+        read_baseline(tmp_path / "none.json")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from vkernels.ir.analyses import annotate_needs
+from vkernels.ir.analyses import annotate_needs, phases_of
 from vkernels.ir.analysis.needs import NeedsDevice
 from vkernels.ir.analysis.needs.held_values import held_values
 from vkernels.ir.plan import Plan
@@ -57,6 +57,6 @@ def test_what_lines_hold_is_what_the_kernel_needs(plan):
     module, device = softmax_rows.build(softmax_rows.signature(x="float32", out="float32")), NeedsDevice(32, 255)
     (kernel,) = module.body.block.ops
     plan, sizes = replace(plan, tiles={"i": 2}, warps=4), {"M": 64, "N": 4096}
-    held = held_values(kernel, plan, sizes, device)
+    held = held_values(phases_of(kernel), annotate_needs(kernel), plan, sizes, device)
     use = annotate_needs(kernel).evaluate(plan, sizes, device)
     assert sum(held.bytes.values()) * use.threads == pytest.approx(use.register_bytes)

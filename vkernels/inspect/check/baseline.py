@@ -13,7 +13,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from vkernels.ir.errors import SourceRange, at_place
+from vkernels.ir.errors import FileError, SourceRange, at_place
 from vkernels.memory.strict_json import Name, Number, Record, Whole, read_json, write_lines
 
 from ..cases import Case, JitCase, KernelSource
@@ -86,6 +86,8 @@ def write_baseline(path: Path, cells: Iterable[BaselineCell], triton: str) -> No
 
 def read_baseline(path: Path) -> Baseline:
     """Read a baseline. Raises `FileError`, with the line, for a file that is none or has another version."""
+    if not path.exists():
+        raise FileError(f"there is no baseline {path}; --write-baseline {path} makes one")
     document = read_json(path)
     for name, expected in (("format", FORMAT), ("schema_version", VERSION)):
         if not isinstance(document.data, dict) or name not in document.data:

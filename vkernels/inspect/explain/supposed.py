@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from vkernels.ir.analyses import annotate_needs, phases_of
 from vkernels.ir.analysis.needs import Needs, NeedsDevice, NeedsUse
 from vkernels.ir.analysis.needs.held_values import held_values
 from vkernels.ir.cost_model.plan_batch import ModeledTimes
@@ -138,7 +139,9 @@ def held_by_lines(
 ) -> RegisterCost | None:  # fmt: skip
     """The lines of the author's text whose values take a GPU's registers; None on a CPU, where loops are vectors wide
     and registers are counted loop by loop."""
-    found = None if limits.warp == 1 else held_values(kernel, plan, sizes, NeedsDevice.of(limits))
+    if limits.warp == 1:
+        return None
+    found = held_values(phases_of(kernel), annotate_needs(kernel), plan, sizes, NeedsDevice.of(limits))
     if found is None:
         return None
     lines: dict[tuple[str, int], float] = {}

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation
 
-from ...analyses import annotate_needs, phases_of
 from ...dialect import KernelOp
 from ...plan import Plan
 from .algebra import evaluated, names_in
 from .device import NeedsDevice
 from .flow import read_flow
+from .needs import Needs
 from .registers import live_ranges
 from .spaces import spaces_of
 
@@ -26,14 +26,16 @@ class HeldValues:
     bytes: Mapping[Operation, float]
 
 
-def held_values(kernel: KernelOp, plan: Plan, sizes: Mapping[str, int], device: NeedsDevice) -> HeldValues | None:
-    """The values that wait where most bytes do; None of a kernel in which nothing waits.
+def held_values(
+    kernel: KernelOp, needs: Needs, plan: Plan, sizes: Mapping[str, int], device: NeedsDevice
+) -> HeldValues | None:  # fmt: skip
+    """The values that wait where most bytes do, of a kernel in phases with these needs; None if nothing waits.
 
-    Raises `PlanError` and `UnsupportedError` as the kernel's needs do.
+    Raises `PlanError` as the needs do.
     """
-    known = annotate_needs(kernel).symbols(plan, sizes, device)
-    flow = read_flow(phases_of(kernel))
-    spaces = spaces_of(flow.kernel, flow.sizes)
+    known = needs.symbols(plan, sizes, device)
+    flow = read_flow(kernel)
+    spaces = spaces_of(kernel, flow.sizes)
     worst: HeldValues | None = None
     for phase in flow.phases:
         spans = live_ranges(flow, spaces, phase)
