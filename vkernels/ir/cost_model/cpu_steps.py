@@ -33,9 +33,11 @@ SPLIT = 0.5
 SELECTED = 1.0
 """Cycles of one element, for all lanes, that may be beyond the end of a tile axis or of the tensor: its address, or
 that of a 0. Counted in a convolution with outputs along the lanes: three instructions an element."""
-EXTENDED = 2.0
-"""Operations of one f16 for all lanes beside its extension: it is put into a register, and repeated when it is
-extended. Those of a row that are extended together are taken out again instead."""
+EXTENDED = 3.0
+"""Operations of one f16 for all lanes beside its extension: it is put into a register, extended by two instructions,
+and repeated. Counted in attention, as are the next."""
+ROW, EXTENDED_IN_ROW = 4, 0.5
+"""Neighbours in a row of so many are extended together, which takes less, and each is repeated from where it is."""
 CLEARED = 1.0
 """Operations of one bf16 for all lanes beside its extension: a load repeats its bits in both halves of each word, and
 the lower halves are cleared."""
@@ -87,8 +89,7 @@ def step_cycles(step: LoopStep, loop: Loop, at: PlanBatch, limits: Limits, width
     if choices.lanes in step.axes and loop.has_dots and _is_narrow(step, at):
         arithmetic = arithmetic + slots(step.axes, at, width) * WIDENED * part_extended(step, words)
     if choices.lanes not in step.axes and _is_narrow(step, at):
-        each = (CLEARED if touch.is_bf16 else EXTENDED) * part_extended(step, words)
-        arithmetic = arithmetic + each * at.tile(step.axes)
+        arithmetic = arithmetic + _extended(touch, step, at) * part_extended(step, words) * at.tile(step.axes)
     cost = _accesses(step, at, width, core) / depth_of(step, words)
     beside: Numbers = 0.0
     if _are_apart(step, at):  # what takes the place of arithmetic
@@ -105,6 +106,14 @@ def step_cycles(step: LoopStep, loop: Loop, at: PlanBatch, limits: Limits, width
         past = core.past_store * (PAST_STRAIGHT if _is_entwined(loop) else 1.0)
         return StepCycles(arithmetic, stores=cost, hops=hops + (past * cost if touch.place in choices.streams else 0.0))
     return StepCycles(arithmetic, loads=cost, hops=hops)
+
+
+def _extended(touch: LoopAccess, step: LoopStep, at: PlanBatch) -> Numbers:
+    """Operations of an element for all lanes, of two bytes, beside its extension."""
+    if touch.is_bf16:
+        return CLEARED
+    together = at.size(touch.run) if touch.run in step.axes else 1
+    return np.where(np.asarray(together) >= ROW, EXTENDED_IN_ROW, EXTENDED)
 
 
 def _is_entwined(loop: Loop) -> bool:
