@@ -9,6 +9,8 @@ import types
 import pytest
 
 from vkernels.runtime.coordinator import shared_board
+from vkernels.runtime.coordinator.cohost import CompanyStats
+from vkernels.runtime.coordinator.shown_company import show_companies, show_fills
 from vkernels.runtime.coordinator.shown_contract import ShownContract
 from vkernels.runtime.coordinator.status import process_statuses, since
 from vkernels.runtime.pool import is_native
@@ -24,6 +26,12 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(shared_board, "FOLDERS", (str(tmp_path),))
     monkeypatch.setattr(priority, "_board", None)
     return tmp_path
+
+
+COMPANIES = [
+    CompanyStats((f"softmax M={number}", "matmul"), "last cache", 1.25, 0.1, number > 2, gain, 4, 2)
+    for number, gain in enumerate([1.0, 1.0, None, 0.75, 1.5])
+]
 
 
 @pytest.fixture
@@ -47,6 +55,8 @@ def peer():
         contract = ShownContract("softmax_rows M=64", 3e-4, "high", ["low matmul", "low ä" * 40])
         contract.show(250, 3, 1e-3, 2, 1)
         ShownContract("ended", 1.0, "high", []).end()
+        show_companies(COMPANIES)
+        show_fills(12, 0.25)
         os.write(writing, b"1")
         os.read(ended, 1)
         os._exit(0)
@@ -90,6 +100,17 @@ def test_status_of_a_process(run_vk, folder, peer):
         "kernel": "softmax_rows M=64", "p99": 3e-4, "priority": "high", "calls": 250, "late": 3, "longest": 1e-3,
         "hundreds": 2, "broken": 1, "is_kept": False,
     }  # fmt: skip
+    assert [each["kernels"] for each in found["companies"]] == [[f"softmax M={n}", "matmul"] for n in (1, 2, 3, 4)]
+    assert found["companies"][2] == {
+        "kernels": ["softmax M=3", "matmul"], "what": "last cache", "needed": 1.25, "oversubscription": 0.1,
+        "is_beside": True, "gain": 0.75, "beside": 4, "turns": 2,
+    }  # fmt: skip
+    assert found["companies"][1]["gain"] is None
+    assert "softmax M=1 | matmul" in output
+    assert "in turns" in output
+    assert "side by side" in output
+    assert (found["fills"], found["filled_seconds"]) == (12, 0.25)
+    assert f"{peer}: 12 gaps filled, 250 ms" in output
     assert "300 µs" in output
     assert "1 of 2" in output
 

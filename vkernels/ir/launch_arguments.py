@@ -49,7 +49,11 @@ class HostArguments:
 
 
 class ParameterKind(StrEnum):
-    """The kinds of a kernel's parameters."""
+    """The kinds of a kernel's parameters.
+
+    A persistent launch runs the programs from `FIRST_PROGRAM`, 0 of a whole launch, to `PROGRAMS`, so that a launch can
+    be run in ranges of programs.
+    """
 
     POINTER = "pointer"
     STRIDE = "stride"
@@ -58,6 +62,7 @@ class ParameterKind(StrEnum):
     BUFFER = "buffer"
     SWAP = "swap"
     PROGRAMS = "programs"
+    FIRST_PROGRAM = "first program"
 
 
 @dataclass(frozen=True)

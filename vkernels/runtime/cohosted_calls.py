@@ -23,6 +23,8 @@ from vkernels.ir.fork_safe import fork_safe_lock
 
 from .coordinator import get_priority
 from .coordinator.cohost import HOST, Lease, Task, Way
+from .coordinator.priority import joined_board
+from .coordinator.shown_company import show_companies
 from .threads import forget_calls, get_threads, on_threads_change, the_pool
 
 if TYPE_CHECKING:
@@ -39,6 +41,9 @@ _log = logging.getLogger(__name__)
 
 WEIGHT = 0.1
 """Of a new duration in the average."""
+
+SHOWN_EVERY = 0.1
+"""Seconds between two looks that others get at companies."""
 
 SHORT, SURE = 5e-5, 20
 """Seconds of calls that wait for nobody if they run on one thread, and after how many calls that is known."""
@@ -134,6 +139,8 @@ class CohostedCalls:
         if lease is None or lease.version != HOST.version or start >= lease.until:
             with timeline.working("wait", kind.kernel):
                 lease = HOST.begin(task, kind)
+                if lease.company is not None:
+                    _show()
             start = perf_counter()
         else:
             task.in_call, task.kind = True, kind
@@ -178,6 +185,16 @@ class CohostedCalls:
         by, runnable = _own.ran
         on_share = by is self and not self._kind.is_short
         return runnable.launch_record() if on_share else self._calls.launch_record()
+
+
+def _show() -> None:
+    """Show companies in `vk coordinate status`, now and then, if this process is on the board."""
+    global _shown_at
+    now = perf_counter()
+    if now - _shown_at > SHOWN_EVERY and joined_board() is not None:
+        with _lock:
+            _shown_at = now
+            show_companies(HOST.stats())
 
 
 class _Own(threading.local):
@@ -249,6 +266,7 @@ def cohosted(calls: Runnable, compilation: Compilation, bind: Callable[..., Runn
 
 
 _own = _Own()
+_shown_at = 0.0
 in_use = False
 """Whether the process has used `cohost`."""
 _lock = fork_safe_lock()

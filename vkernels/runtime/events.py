@@ -15,7 +15,16 @@ from vkernels.compiler.counters import KernelCompiles
 from vkernels.compiler.default_session import default_session
 from vkernels.ir.fork_safe import fork_safe_lock
 
-from .coordinator import CompanyStats, ContractStats, PriorityStats, cohost_stats, contract_stats, priority_stats
+from .coordinator import (
+    CompanyStats,
+    ContractStats,
+    FillingStats,
+    PriorityStats,
+    cohost_stats,
+    contract_stats,
+    filling_stats,
+    priority_stats,
+)
 
 if TYPE_CHECKING:
     from vkernels.compiler.protocols import Constant
@@ -187,7 +196,7 @@ class Stats:
     """Counters since the process began. `kernels`: by name; `binaries`: GPU binaries that were needed;
     `binaries_from_disk`: those of them that the cache on disk had. `priorities`: by level of `vk.priority`, the highest
     first; empty unless it was used. `contracts`: those of `vk.admit` that are watched, the oldest first. `companies`:
-    calls that met within `vk.cohost`."""
+    calls that met within `vk.cohost`. `fillings`: by GPU, what calls of low priority did in the gaps of others."""
 
     kernels: Mapping[str, KernelStats] = field(default_factory=dict)
     binaries: int = 0
@@ -195,6 +204,7 @@ class Stats:
     priorities: Mapping[str, PriorityStats] = field(default_factory=dict)
     contracts: tuple[ContractStats, ...] = ()
     companies: tuple[CompanyStats, ...] = ()
+    fillings: Mapping[str, FillingStats] = field(default_factory=dict)
 
     @property
     def calls(self) -> int:
@@ -245,5 +255,6 @@ def stats() -> Stats:
         if calls or misses or of_name.compiles:
             kernels[name] = KernelStats(calls, misses, of_name.compiles, of_name.seconds)
     return Stats(
-        kernels, compiled.binaries, compiled.binaries_from_disk, priority_stats(), contract_stats(), cohost_stats()
-    )
+        kernels, compiled.binaries, compiled.binaries_from_disk, priority_stats(), contract_stats(), cohost_stats(),
+        filling_stats(),
+    )  # fmt: skip

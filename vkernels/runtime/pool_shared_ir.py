@@ -11,6 +11,9 @@ It is a file in shared memory. Its words are i64, alone on a line where a proces
     16896 + 256 p + 32 c, of contract c of process p:   0 the process's number while it is watched, else 0   1 its
     priority   2 its p99 in nanoseconds   3 calls   4 late ones   5 nanoseconds of the longest   6 complete hundreds
     7 those broken   8 its kernel, 96 bytes   20 what it is beside, 96 bytes
+    49664 + 128 p + 32 c, of company c of process p:   0 the process's number, else 0   1 whether it runs side by side
+    2 what it needs, 3 its oversubscription, 4 its gain, in millionths; -1: unknown   5 decisions for side by side   6
+    for turns   8 what it needs most of, 32 bytes   12 its kernels, 96 bytes
 
 Process p holds a lock on byte p of the file for as long as it lives. The system releases it at any end, `kill -9`
 included, so what a process has on the board counts for nothing once nobody holds its byte. Nobody clears it: each
@@ -23,7 +26,7 @@ from __future__ import annotations
 
 from .pool_board_ir import DEAD, LOW
 
-SHARED_MAGIC, SHARED_VERSION = 0x766B626F617264, 2
+SHARED_MAGIC, SHARED_VERSION = 0x766B626F617264, 3
 PROCESSES, PROCESS_WORDS, FIRST_PROCESS, USED_PROCESSES = 128, 128, 512, 8
 PROCESS_ID, JOINED, PROCESS_CORES, AT_WORK, PAUSED_THREADS, ENDS_OF_CALLS = 0, 1, 2, 8, 16, 17
 CORE_SET, NAME_OF_PROCESS, COUNTERS_OF_PROCESS = 24, 40, 48
@@ -31,7 +34,12 @@ CORE_WORDS, NAME_BYTES = 16, 64
 CONTRACTS, CONTRACT_WORDS, FIRST_CONTRACT = 8, 32, FIRST_PROCESS + PROCESSES * PROCESS_WORDS
 """Contracts that a process shows at most, and where they are."""
 CONTRACT_LEVEL, CONTRACT_P99, CONTRACT_COUNTERS, CONTRACT_KERNEL, CONTRACT_BESIDE, CONTRACT_TEXT = 1, 2, 3, 8, 20, 96
-SHARED_BYTES = 8 * (FIRST_CONTRACT + PROCESSES * CONTRACTS * CONTRACT_WORDS)
+COMPANIES, COMPANY_WORDS, FIRST_COMPANY = 4, 32, FIRST_CONTRACT + PROCESSES * CONTRACTS * CONTRACT_WORDS
+"""Companies that a process shows at most, and where they are."""
+COMPANY_FIGURES, COMPANY_WHAT, COMPANY_KERNELS = 1, 8, 12
+FILLS = 5
+"""Among the counters of low priority: launches in gaps of a GPU, and then their nanoseconds."""
+SHARED_BYTES = 8 * (FIRST_COMPANY + PROCESSES * COMPANIES * COMPANY_WORDS)
 
 FCNTL = {"x86_64": 72, "aarch64": 25}
 """The number of the fcntl system call, by machine."""

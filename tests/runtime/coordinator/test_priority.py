@@ -121,11 +121,15 @@ def test_errors_of_kernels_come_out(level):
     assert vk.get_priority() == "normal"
 
 
-def run(code, folder=None):
+def run(code, folder=None, seconds=120):
     """A new process that runs it and ends. Its board is in this folder, by default in that of the tests."""
     board = f"from vkernels.runtime.coordinator import shared_board; shared_board.FOLDERS = ({(folder or OWN)!r},)\n"
     return subprocess.run(
-        [sys.executable, "-c", board + textwrap.dedent(code)], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", board + textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
     )
 
 

@@ -9,6 +9,7 @@ import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -194,7 +195,9 @@ class RunningDriver(FakeDriver):
         return self.spaces[address]
 
 
+@lru_cache(maxsize=32)
 def parsed(code: bytes) -> ModuleOp:
+    """A module, which nobody changes."""
     dialects = context()
     dialects.load_dialect(tt.TT)
     dialects.load_dialect(tt.GPU)

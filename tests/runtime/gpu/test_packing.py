@@ -44,7 +44,7 @@ def test_each_parameter_has_its_slot() -> None:
     assert packed.template == [0, 9, 0, 0, 5, 0, 0, 0]  # the stride of a dimension of one element is nobody's
     assert packed.pointers == [(2, 1)]
     assert packed.scalars == [(0, 1, False), (5, 0, True)]
-    assert packed.starts == [Start(1, 6, 128, 64, 0)]
+    assert packed.starts == [Start(1, 6, 128, 64, 0, 6)]
     assert (packed.own, packed.own_bytes) == ([], 0)
 
 

@@ -29,8 +29,8 @@ def status(
     every: Annotated[float, typer.Option(min=LEAST_SECONDS, help="Seconds between two views of `--live`.")] = 1.0,
     json: Json = None,
 ) -> None:
-    """Show the processes of this user that use `vk.priority`: their calls by priority, who pauses for others, and how
-    their contracts of latency are kept.
+    """Show the processes of this user that use `vk.priority`: their calls by priority, who pauses for others, how
+    their contracts of latency are kept, who runs beside whom, and gaps of GPUs that were filled.
 
     With `--live`, calls and seconds are those since the view before.
     """
@@ -65,11 +65,33 @@ def _watch(found: list[ProcessStatus], every: float) -> list[ProcessStatus]:
 
 
 def view_of(found: list[ProcessStatus]) -> RenderableType:
-    """Calls by priority, and below them contracts, if there are any."""
+    """Calls by priority, and below them contracts, who runs beside whom, and gaps filled, if there are any."""
     from rich.console import Group
 
-    has_contracts = any(each.contracts for each in found)
-    return Group(table(found), "", contracts_table(found)) if has_contracts else table(found)
+    parts: list[RenderableType] = [table(found)]
+    if any(each.contracts for each in found):
+        parts += ["", contracts_table(found)]
+    if any(each.companies for each in found):
+        parts += ["", companies_table(found)]
+    if filled := [each for each in found if each.fills]:
+        parts += ["", *(f"{e.process}: {e.fills} gaps filled, {format_seconds(e.filled_seconds)}" for e in filled)]
+    return parts[0] if len(parts) == 1 else Group(*parts)
+
+
+def companies_table(found: list[ProcessStatus]) -> Table:
+    """A line for each set of tasks that met within `vk.cohost`."""
+    numbers = ("of all", "allowed", "gain", "decided")
+    shown = table_of("process", "company", "run", "need", *numbers, right=("process", *numbers))
+    for each in found:
+        head = str(each.process)
+        for company in each.companies:
+            shown.add_row(
+                head, " | ".join(company.kernels), "side by side" if company.is_beside else "in turns", company.what,
+                f"{company.needed:.2f}", f"{1 + company.oversubscription:.2f}",
+                "" if company.gain is None else f"{company.gain:.2f}", f"{company.beside} : {company.turns}",
+            )  # fmt: skip
+            head = ""
+    return shown
 
 
 def contracts_table(found: list[ProcessStatus]) -> Table:

@@ -15,6 +15,7 @@ from vkernels.targets.host_cpu import usable_cores
 
 from ..pool_board_ir import HIGH, LOW, NORMAL
 from ..threads import get_threads, on_new_pool, the_pool
+from . import gap_filling
 from .board import Board, PriorityStats
 
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ def joined_board() -> SharedBoard | None:
 def _set(level: str) -> None:
     if level == get_priority() and _board is not None:
         return
+    gap_filling.in_use = True
     if pool := _native_pool():
         from ..pool import this_thread
 

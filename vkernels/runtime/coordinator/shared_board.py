@@ -1,7 +1,7 @@
 """The board in shared memory on which the processes of a user tell each other their priorities.
 
 `pool_shared_ir` describes its memory and who writes what. It is made by the process that first needs it, and stays: an
-empty one costs 388 KiB until the machine is started again.
+empty one costs 516 KiB until the machine is started again.
 """
 
 from __future__ import annotations
@@ -24,12 +24,16 @@ from vkernels.ir.errors import SetupError
 from ..pool_board_ir import BELLS, COUNTERS, LOW, NORMAL
 from ..pool_shared_ir import (
     AT_WORK,
+    COMPANIES,
+    COMPANY_WORDS,
     CONTRACT_WORDS,
     CONTRACTS,
     CORE_SET,
     CORE_WORDS,
     COUNTERS_OF_PROCESS,
     ENDS_OF_CALLS,
+    FILLS,
+    FIRST_COMPANY,
     FIRST_CONTRACT,
     FIRST_PROCESS,
     JOINED,
@@ -62,7 +66,8 @@ PATIENCE_SECONDS = 0.5
 class Neighbour:
     """A process on the board. `joined`: seconds since the epoch. `at_work`, `paused`: its threads by priority, as
     `pool_board_ir` counts them; `counters`: of each priority, the five of `PriorityStats`, in nanoseconds; `contracts`:
-    the words of each that is watched."""
+    the words of each that is watched; `companies`: those of each. `fills`: launches in gaps of a GPU, and nanoseconds.
+    """
 
     process: int
     name: str
@@ -72,6 +77,8 @@ class Neighbour:
     paused: tuple[int, int]
     counters: tuple[tuple[int, ...], ...]
     contracts: tuple[tuple[int, ...], ...] = ()
+    companies: tuple[tuple[int, ...], ...] = ()
+    fills: tuple[int, int] = (0, 0)
 
 
 class SharedBoard:
@@ -121,6 +128,13 @@ class SharedBoard:
         first = FIRST_CONTRACT + CONTRACTS * CONTRACT_WORDS * self._own
         return [self.address + 8 * (first + CONTRACT_WORDS * place) for place in range(CONTRACTS)]
 
+    def company_places(self) -> list[int]:
+        """Addresses of this process's companies, which are written as contracts are."""
+        if self._own is None:
+            return []
+        first = FIRST_COMPANY + COMPANIES * COMPANY_WORDS * self._own
+        return [self.address + 8 * (first + COMPANY_WORDS * place) for place in range(COMPANIES)]
+
     @property
     def number(self) -> int:
         """What tells this process from those that had its place before."""
@@ -168,14 +182,16 @@ class SharedBoard:
             at_work=(_field(work, field_shift(0)), _field(work, field_shift(1)), _field(work, field_shift(2))),
             paused=(_field(paused, 0), _field(paused, 16)),
             counters=tuple(tuple(words[at : at + 5]) for at in counters),
-            contracts=tuple(self._contracts(number, work >> 48)),
+            contracts=tuple(self._shown(FIRST_CONTRACT, CONTRACTS, CONTRACT_WORDS, number, work >> 48)),
+            companies=tuple(self._shown(FIRST_COMPANY, COMPANIES, COMPANY_WORDS, number, work >> 48)),
+            fills=(words[counters[LOW] + FILLS], words[counters[LOW] + FILLS + 1]),
         )
 
-    def _contracts(self, number: int, epoch: int) -> Iterator[tuple[int, ...]]:
-        """The words of the contracts of the process that has this place now."""
-        for place in range(CONTRACTS):
-            start = FIRST_CONTRACT + CONTRACT_WORDS * (CONTRACTS * number + place)
-            found = tuple(self._words[start : start + CONTRACT_WORDS])
+    def _shown(self, first: int, most: int, size: int, number: int, epoch: int) -> Iterator[tuple[int, ...]]:
+        """The words of what the process shows that has this place now, at most so many of this size each."""
+        for place in range(most):
+            start = first + size * (most * number + place)
+            found = tuple(self._words[start : start + size])
             if found[0] == epoch != 0:
                 yield found
 

@@ -35,7 +35,7 @@ class ShownContract:
     """
 
     def __init__(self, kernel: str, p99: float, priority: str, beside: Sequence[str]) -> None:
-        self._texts = _as_bytes(kernel), _as_bytes(SEPARATOR.join(beside))
+        self._texts = as_bytes(kernel), as_bytes(SEPARATOR.join(beside))
         self._level, self._p99 = LEVELS[priority], round(1e9 * p99)
         self._board: SharedBoard | None = None
         self._words: ctypes.Array[ctypes.c_int64] | None = None
@@ -79,18 +79,19 @@ def shown_stats(words: Sequence[int]) -> ContractStats:
     """How a contract on the board is kept, from its words, whatever is in them."""
     names = {level: name for name, level in LEVELS.items()}
     calls, late, longest, hundreds, broken = words[CONTRACT_COUNTERS : CONTRACT_COUNTERS + 5]
-    beside = _as_text(words[CONTRACT_BESIDE:])
+    beside = as_text(words[CONTRACT_BESIDE:])
     return ContractStats(
-        _as_text(words[CONTRACT_KERNEL:]), words[CONTRACT_P99] / 1e9, names.get(words[CONTRACT_LEVEL], "normal"),
+        as_text(words[CONTRACT_KERNEL:]), words[CONTRACT_P99] / 1e9, names.get(words[CONTRACT_LEVEL], "normal"),
         tuple(beside.split(SEPARATOR)) if beside else (), calls, late, longest / 1e9, hundreds, broken,
     )  # fmt: skip
 
 
-def _as_bytes(text: str) -> bytes:
+def as_bytes(text: str, room: int = CONTRACT_TEXT) -> bytes:
     """Text of at most the bytes that there is room for, with a 0 at its end."""
-    return text.encode("utf-8", "replace")[: CONTRACT_TEXT - 1].ljust(CONTRACT_TEXT, b"\0")
+    return text.encode("utf-8", "replace")[: room - 1].ljust(room, b"\0")
 
 
-def _as_text(words: Sequence[int]) -> str:
-    count = CONTRACT_TEXT // 8
+def as_text(words: Sequence[int]) -> str:
+    """The text in these words, as far as there is room for one."""
+    count = min(len(words), CONTRACT_TEXT // 8)
     return struct.pack(f"{count}q", *words[:count]).split(b"\0")[0].decode("utf-8", "replace")

@@ -9,8 +9,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..pool_board_ir import HIGH
+from .cohost import CompanyStats
 from .contract_stats import ContractStats
 from .priority import LEVELS, joined_board
+from .shown_company import company_of
 from .shown_contract import shown_stats
 
 if TYPE_CHECKING:
@@ -38,7 +40,8 @@ class LevelStatus:
 class ProcessStatus:
     """A process that takes part. `joined`: seconds since the epoch; `elapsed`: since it joined, or since an earlier
     status; `cores`: that it may use; `levels`: all priorities, the highest first; `contracts`: the first eight that it
-    watches."""
+    watches; `companies`: the latest four of its tasks that met. `fills`, `filled_seconds`: launches of low priority in
+    gaps of a GPU, and how long they take as predicted."""
 
     process: int
     name: str
@@ -47,6 +50,9 @@ class ProcessStatus:
     cores: tuple[int, ...]
     levels: tuple[LevelStatus, ...]
     contracts: tuple[ContractStats, ...] = ()
+    companies: tuple[CompanyStats, ...] = ()
+    fills: int = 0
+    filled_seconds: float = 0.0
 
 
 def process_statuses(now: float) -> list[ProcessStatus]:
@@ -89,7 +95,11 @@ def _status(found: Neighbour, now: float) -> ProcessStatus:
             )
         )  # fmt: skip
     contracts = tuple(shown_stats(words) for words in found.contracts)
-    return ProcessStatus(found.process, found.name, found.joined, elapsed, found.cores, tuple(levels), contracts)
+    companies, (fills, filled) = tuple(company_of(words) for words in found.companies), found.fills
+    return ProcessStatus(
+        found.process, found.name, found.joined, elapsed, found.cores, tuple(levels), contracts, companies, fills,
+        filled / 1e9,
+    )  # fmt: skip
 
 
 def _difference(before: ProcessStatus | None, now: ProcessStatus) -> ProcessStatus:
@@ -109,7 +119,10 @@ def _difference(before: ProcessStatus | None, now: ProcessStatus) -> ProcessStat
         for earlier, later in zip(before.levels, now.levels, strict=True)
     ]
     contracts = tuple(_contract_since(before.contracts, later) for later in now.contracts)
-    return replace(now, elapsed=elapsed, levels=tuple(levels), contracts=contracts)
+    fills, filled = now.fills - before.fills, now.filled_seconds - before.filled_seconds
+    return replace(
+        now, elapsed=elapsed, levels=tuple(levels), contracts=contracts, fills=fills, filled_seconds=filled
+    )  # fmt: skip
 
 
 def _contract_since(before: Sequence[ContractStats], now: ContractStats) -> ContractStats:

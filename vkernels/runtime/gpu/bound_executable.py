@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from vkernels.ir.plan import Plan
 
+from ..coordinator import gap_filling
 from ..events import LaunchRecord
 from .device import GpuDevice
 from .native_launch import can_launch_natively, native_launch, split_code
@@ -18,10 +19,12 @@ class BoundGpuExecutable:
 
     A call starts its launches on the device's current stream and waits for nothing. It is one call of native code,
     where the driver gives the address of its function; what that refuses goes through the driver's `launch`.
+    `divided`: gives the same code with launches that can be started in ranges of programs; None until it is there.
     """
 
     def __init__(self, device: GpuDevice, packed: Packed, plan: Plan, rung: str):
         self.device, self.packed, self.plan, self.rung = device, packed, plan, rung
+        self.divided: Callable[[], BoundGpuExecutable | None] | None = None
         driver = device.driver
         self._number, self._own_bytes = device.number, packed.own_bytes
         self._current_device, self._stream = driver.current_device, driver.stream
@@ -31,6 +34,15 @@ class BoundGpuExecutable:
 
     def run(self, addresses: Sequence[int], scalars: Sequence[bool | int | float]) -> None:
         """Start the kernel on tensors at these addresses, with these scalars, both in the order of the parameters."""
+        if gap_filling.in_use and self.packed.starts:
+            from .calls_by_priority import run_by_priority  # which most processes need not
+
+            run_by_priority(self, addresses, scalars)
+        else:
+            self.start(addresses, scalars)
+
+    def start(self, addresses: Sequence[int], scalars: Sequence[bool | int | float]) -> None:
+        """The same at once, whatever the thread's priority."""
         number = self._number
         if self._current_device() == number:
             if self._launch is None or self._own_bytes:
@@ -73,6 +85,19 @@ class BoundGpuExecutable:
 
     def _start(self, first: int, addresses: Sequence[int], scalars: Sequence[bool | int | float], start: int) -> None:
         """Start launches through the driver's `launch`, from number `first` on. `start`: of the call's own memory."""
+        self.start_parts(
+            [(number, None) for number in range(first, len(self.packed.starts))], addresses, scalars, start
+        )
+
+    def start_parts(
+        self,
+        parts: Sequence[tuple[int, range | None]],
+        addresses: Sequence[int],
+        scalars: Sequence[bool | int | float],
+        start: int,
+    ) -> None:
+        """Start some launches by their numbers, each with all its programs or a range of them, in this order, on the
+        device, which is the current one. `start`: of the call's own memory."""
         packed, driver = self.packed, self.device.driver
         words = (ctypes.c_int64 * max(1, len(packed.template)))(*packed.template)
         floats = (ctypes.c_double * len(words)).from_buffer(words)
@@ -88,7 +113,11 @@ class BoundGpuExecutable:
         base = ctypes.addressof(words)
         pointers = (ctypes.c_void_p * len(words))(*(base + 8 * slot for slot in range(len(words))))
         stream = driver.stream(self._number)
-        for each in packed.starts[first:]:
+        for number, programs in parts:
+            each, grid = packed.starts[number], packed.starts[number].grid
+            if programs is not None and each.range_slots is not None:
+                begin, end = each.range_slots
+                words[begin], words[end], grid = programs.start, programs.stop, min(grid, len(programs))
             driver.launch(
-                each.function, each.grid, each.threads, each.shared, stream, ctypes.addressof(pointers) + 8 * each.first
+                each.function, grid, each.threads, each.shared, stream, ctypes.addressof(pointers) + 8 * each.first
             )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 
 from vkernels.compiler.arguments import Arguments
+from vkernels.compiler.background import start_in_background
 from vkernels.compiler.code_providers import CodeProvider, provider_of, run_with_less_memory
 from vkernels.compiler.compilation import Compilation
 from vkernels.compiler.compile_gpu import CompiledGpu
@@ -19,6 +22,8 @@ from .bound_executable import BoundGpuExecutable
 from .device import GpuDevice
 from .loading import LoadedLaunch, load
 from .packing import pack
+
+_log = logging.getLogger(__name__)
 
 
 class GpuCalls:
@@ -127,8 +132,37 @@ class GpuCalls:
 
     def _bind(self, arguments: Arguments, compiled: CompiledGpu, plan: Plan, rung: str) -> BoundGpuExecutable:
         prepared = compiled.lowered.prepare(arguments.sizes)
-        packed = pack(loaded_on(self._device, compiled), prepared, arguments)
-        return BoundGpuExecutable(self._device, packed, plan, rung)
+        loaded = loaded_on(self._device, compiled)
+        bound = BoundGpuExecutable(self._device, pack(loaded, prepared, arguments), plan, rung)
+        if not plan.resident_programs and not self._compilation.request.is_deterministic:
+            resident = max(launch.resident for launch in loaded)
+            bound.divided = Divided(partial(self._bind_divided, arguments, plan, rung, resident), compiled.lowered.name)
+        return bound
+
+    def _bind_divided(self, arguments: Arguments, plan: Plan, rung: str, resident: int) -> BoundGpuExecutable:
+        """The code of the same plan with persistent launches, which can be started in ranges of programs."""
+        persistent = replace(plan, resident_programs=resident)
+        compiled = self._compilation.given(arguments, self._compilation.request.same).fitting_code(persistent)
+        assert isinstance(compiled, CompiledGpu), "code for a GPU"
+        return self._bind(arguments, compiled, persistent, rung)
+
+
+class Divided:
+    """Code that is made in the background when it is first asked for. Where that fails there is none."""
+
+    def __init__(self, bind: Callable[[], BoundGpuExecutable], name: str):
+        self._bind, self._name = bind, name
+        self._made: Future[BoundGpuExecutable] | None = None
+
+    def __call__(self) -> BoundGpuExecutable | None:
+        if self._made is None:
+            self._made = start_in_background(self._bind, self._name)
+            self._made.add_done_callback(self._log_failure)
+        return self._made.result() if self._made.done() and self._made.exception() is None else None
+
+    def _log_failure(self, made: Future[BoundGpuExecutable]) -> None:
+        if error := made.exception():
+            _log.info("%s cannot be started in ranges of programs: %s", self._name, error)
 
 
 def _alignment(addresses: Sequence[int]) -> Hashable:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from vkernels.ir.errors import OutOfMemoryError, SetupError
 
+from ..coordinator.launch_profile import Mark
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -95,6 +97,12 @@ class Driver(ABC):
             return memory
         except torch.OutOfMemoryError as error:
             raise OutOfMemoryError(f"cuda:{device} has no {size} bytes left for a kernel's own memory") from error
+
+    def mark(self) -> Mark:
+        """A mark in the current stream, behind all work that is in it."""
+        made: Mark = self._torch.cuda.Event(enable_timing=True)
+        made.record()  # type: ignore[attr-defined]
+        return made
 
     def _stream(self, device: int) -> int:
         stream: int = self._torch.cuda.current_stream(device).cuda_stream

@@ -60,13 +60,24 @@ class Loaded(Protocol):
 
 @dataclass(frozen=True)
 class Start:
-    """One launch of a call: a function, how many programs of how many threads, where its slots begin."""
+    """One launch of a call: a function, how many programs of how many threads, where its slots begin.
+
+    `programs`: all that a persistent launch runs, in ranges where that is wanted; `range_slots`: those of the first and
+    the end of a range.
+    """
 
     function: int
     grid: int
     threads: int
     shared: int
     first: int
+    programs: int = 0
+    range_slots: tuple[int, int] | None = None
+
+    @property
+    def waves(self) -> int:
+        """Into how many ranges it can be divided, each of as many programs as run at once."""
+        return -(-self.programs // self.grid) if self.range_slots is not None else 1
 
 
 def pack(launches: Sequence[Loaded], prepared: HostArguments, arguments: Arguments) -> Packed:
@@ -120,13 +131,17 @@ class Packed:
             raise OutOfResources(Shortage(Resource.PROGRAMS, programs, most, reason), launch.name)
         swap, scratch = _up(swap_bytes * grid), binary.global_scratch * grid
         self.own_bytes = max(self.own_bytes, self._shared_start + swap + scratch)
+        slots = {parameter.kind: len(self.template) + number for number, parameter in enumerate(launch.parameters)}
+        ends = slots.get(ParameterKind.FIRST_PROGRAM), slots.get(ParameterKind.PROGRAMS)
         for parameter in launch.parameters:
             self._slot(parameter, programs)
         for number in range(loaded.hidden):
             if number == 0 and scratch:
                 self.own.append((len(self.template), self._shared_start + swap))
             self.template.append(0)
-        self.starts.append(Start(loaded.function, grid, binary.threads, binary.shared, first))
+        begin, end = ends
+        range_slots = None if begin is None or end is None else (begin, end)
+        self.starts.append(Start(loaded.function, grid, binary.threads, binary.shared, first, programs, range_slots))
 
     def _slot(self, parameter: LaunchParameter, programs: int) -> None:
         slot, arguments, name = len(self.template), self._arguments, parameter.name

@@ -20,14 +20,15 @@ vk.mapped @swap(%x: !vk.tensor<[N], f32>, %out: !vk.tensor<[N], f32>) facts {siz
   }
 }
 
-// CHECK:      ^bb0(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>, %N: i64, %swap: !tt.ptr<i8>, %programs: i32):
+// CHECK:      ^bb0(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>, %N: i64, %swap: !tt.ptr<i8>, %first: i32, %programs: i32):
 // CHECK:      [[ID:%[0-9]+]] = "tt.get_program_id"
 // CHECK-NEXT: [[SIZE:%[0-9]+]] = arith.constant 128 : i64
 // CHECK-NEXT: [[WIDE:%[0-9]+]] = arith.extsi [[ID]] : i32 to i64
 // CHECK-NEXT: [[OFFSET:%[0-9]+]] = arith.muli [[WIDE]], [[SIZE]] : i64
 // CHECK-NEXT: [[MINE:%[0-9]+]] = "tt.addptr"(%swap, [[OFFSET]])
 // CHECK-NEXT: [[STEP:%[0-9]+]] = "tt.get_num_programs"
-// CHECK-NEXT: scf.for [[P:%[0-9a-z_]+]] = [[ID]] to %programs step [[STEP]] : i32 {
+// CHECK-NEXT: [[FIRST:%[0-9]+]] = arith.addi [[ID]], %first : i32
+// CHECK-NEXT: scf.for [[P:%[0-9a-z_]+]] = [[FIRST]] to %programs step [[STEP]] : i32 {
 // CHECK:        arith.extsi [[P]] : i32 to i64
 // CHECK:        [[KEPT:%[0-9]+]] = "tt.addptr"([[MINE]],
 // CHECK-NEXT:   "tt.bitcast"([[KEPT]]) : (!tt.ptr<i8>) -> !tt.ptr<f32>

@@ -155,7 +155,11 @@ def interpret_ttir(
         grid = min(programs, resident) if launch.is_persistent else programs
         swap = RuntimeMemory("swap space", (launch.swap_bytes + prepared.more_swap(number)) * grid)
 
-        given: dict[ParameterKind, Value] = {ParameterKind.SWAP: swap, ParameterKind.PROGRAMS: programs}
+        given: dict[ParameterKind, Value] = {
+            ParameterKind.SWAP: swap,
+            ParameterKind.FIRST_PROGRAM: 0,
+            ParameterKind.PROGRAMS: programs,
+        }
         values: list[Value] = []
         for parameter in launch.parameters:
             if parameter.kind == ParameterKind.BUFFER:

@@ -164,15 +164,16 @@ class _Launch:
         return build.binary(arith.AndIOp, lines, -SWAP_ALIGNMENT)
 
     def _loop(self, program: SSAValue) -> None:
-        """Program after program until all are done."""
+        """Program after program, from the launch's first to its last."""
         step = self.build.pure(tt.NumProgramsOp())
+        first = self.build.binary(arith.AddiOp, program, self.signature.first_program())
         body = Block(arg_types=[i32])
         with self.build.region(body):
             self._program(body.args[0])
             if self.state.scratchpad.top or self.has_swap:
                 self.build.add(tt.BarrierOp())
             self.build.add(YieldOp())
-        loop = ForOp(program, self.signature.programs(), step, [], body)
+        loop = ForOp(first, self.signature.programs(), step, [], body)
         if self.is_flat:
             loop.attributes[FLATTEN] = UnitAttr()
         self.build.add(loop)

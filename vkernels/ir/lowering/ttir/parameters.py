@@ -107,8 +107,12 @@ class FunctionSignature:
         return self._add(LaunchParameter(ParameterKind.SWAP), tt.PointerType(i8), ALIGNMENT, "swap")
 
     def programs(self) -> SSAValue:
-        """The number of programs of the launch."""
+        """The end of the programs that a launch runs: their number, if it runs all."""
         return self._add(LaunchParameter(ParameterKind.PROGRAMS, type="i32"), i32, hint="programs")
+
+    def first_program(self) -> SSAValue:
+        """The first of the programs that a launch runs."""
+        return self._add(LaunchParameter(ParameterKind.FIRST_PROGRAM, type="i32"), i32, hint="first")
 
     def used(self) -> tuple[tuple[LaunchParameter, ...], list[DictionaryAttr]]:
         """The parameters that have uses, and the attributes of their arguments; the others' arguments are erased."""

@@ -1,0 +1,83 @@
+"""How long launches on a GPU take and their thread then leaves the device idle: measured first, then frozen."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+SAMPLES = 20
+"""Launches of a profile."""
+LATE = 0.75
+"""Of durations, the quantile that predictions take."""
+EARLY = 0.1
+"""Of gaps, the quantile that predictions take."""
+
+APART = 2.0
+"""How many times as long as shorter ones gaps are that are predicted when the shorter ones are over."""
+
+
+class Mark(Protocol):
+    """A place in a stream, such as an event of torch's."""
+
+    def query(self) -> bool:
+        """Whether all work before it is done."""
+        ...
+
+    def elapsed_time(self, end_event: Mark) -> float:
+        """Milliseconds from this mark to a later one; both are done."""
+        ...
+
+
+@dataclass
+class LaunchProfile:
+    """Of calls that run the same code on the same sizes. Times are in seconds.
+
+    `durations`: of one unit, which is the whole call or one of the ranges of programs that it can be divided into;
+    `gaps`: from the end of a call to the begin of the next one of its thread.
+    """
+
+    durations: list[float] = field(default_factory=list)
+    gaps: list[float] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds of a unit as predicted: of four, at most one takes longer. None before any was measured."""
+        ordered = sorted(self.durations)
+        return ordered[int(LATE * (len(ordered) - 1))] if ordered else None
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether all is known that predictions of gaps need."""
+        return len(self.durations) >= SAMPLES and len(self.gaps) >= SAMPLES
+
+    def note_duration(self, seconds: float) -> None:
+        if len(self.durations) < SAMPLES:
+            self.durations.append(seconds)
+
+    def note_gap(self, seconds: float) -> None:
+        if len(self.gaps) < SAMPLES:
+            self.gaps.append(max(0.0, seconds))
+            self.gaps.sort()
+
+    def gap_after(self, elapsed: float) -> float | None:
+        """How long a gap will be that lasts for `elapsed` by now; None where none was as long: the thread is away.
+
+        It is the 10th percentile of all gaps; or, if it lasts longer, that of those that were longer, provided that
+        they are a kind of their own, `APART` times as long. Else the next call is due: to guess again and again would
+        be wrong in the end.
+        """
+        at = bisect_right(self.gaps, elapsed)
+        longer = self.gaps[at:]
+        if not longer:
+            return None
+        first = _early(self.gaps)
+        if elapsed < first:
+            return first
+        found = _early(longer)
+        return found if found >= APART * self.gaps[at - 1] else elapsed
+
+
+def _early(ordered: Sequence[float]) -> float:
+    return ordered[int(EARLY * (len(ordered) - 1))]

@@ -1,0 +1,126 @@
+"""Calls on a GPU by a process that uses priorities: those of low priority go into gaps between the others'.
+
+A call of low priority keeps its thread waiting until its last launch is in the stream, so that what the thread does
+next comes after it. Work that is captured into a graph is neither kept waiting nor marked.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from vkernels.compiler import timeline
+
+from ..coordinator import get_priority
+from ..coordinator.gap_filling import GapFilling, Upper, Waiting, filling_of, filling_stats
+from ..coordinator.launch_profile import LaunchProfile, Mark
+from ..coordinator.shown_company import show_fills
+from .packing import Start
+
+if TYPE_CHECKING:
+    from .bound_executable import BoundGpuExecutable
+
+Part = tuple[int, range | None]
+"""A launch by its number, and a range of its programs; None: all."""
+
+
+class _Own(threading.local):
+    """Of this thread: what its calls of higher priority are known by, on each device."""
+
+    def __init__(self) -> None:
+        self.uppers: dict[int, tuple[GapFilling, Upper]] = {}
+
+
+_own = _Own()
+_profiles: WeakKeyDictionary[BoundGpuExecutable, LaunchProfile] = WeakKeyDictionary()
+
+
+def run_by_priority(bound: BoundGpuExecutable, addresses: Sequence[int], scalars: Sequence[bool | int | float]) -> None:
+    """Start a call, of low priority when there is a gap for it."""
+    driver = bound.device.driver
+    with driver.on(bound.device.number):
+        if driver.is_capturing():
+            bound.start(addresses, scalars)
+            return
+        filling = filling_of(bound.device.number)
+        if get_priority() == "low":
+            _fill(bound, filling, addresses, scalars)
+        elif filling.has_low:
+            _run_first(bound, filling, lambda: bound.start(addresses, scalars))
+        else:
+            bound.start(addresses, scalars)
+
+
+def _run_first(bound: BoundGpuExecutable, filling: GapFilling, start: Callable[[], None]) -> None:
+    known = _own.uppers.get(bound.device.number)
+    if known is None or known[0] is not filling:
+        known = _own.uppers[bound.device.number] = filling, filling.enter()
+    upper, profile, driver = known[1], _profile_of(bound), bound.device.driver
+    begin: Mark | None = None
+    end: Mark | None = None
+    filling.begin_upper(upper)
+    try:
+        begin = driver.mark()
+        start()
+        end = driver.mark()
+    finally:
+        filling.end_upper(upper, profile, begin, end)
+
+
+def _fill(
+    bound: BoundGpuExecutable, filling: GapFilling, addresses: Sequence[int], scalars: Sequence[bool | int | float]
+) -> None:
+    if bound.divided is not None and filling.wants_parts(_profile_of(bound)):
+        bound = bound.divided() or bound
+    device, driver, profile = bound.device.number, bound.device.driver, _profile_of(bound)
+    units, at = units_of(bound.packed.starts), 0
+    memory = driver.allocate(device, bound.packed.own_bytes) if bound.packed.own_bytes else None
+    start = 0 if memory is None else memory.data_ptr()
+    while at < len(units):
+        call = Waiting(profile, len(units) - at, len(units) > 1)
+        with timeline.working("wait", "a gap"):
+            count = filling.wait_for_gap(call)
+        begin: Mark | None = None
+        end: Mark | None = None
+        try:
+            begin = driver.mark()
+            if count == len(units) and memory is None:
+                bound.start(addresses, scalars)
+            else:
+                bound.start_parts(joined(units[at : at + count]), addresses, scalars, start)
+            end = driver.mark()
+        finally:
+            filling.started(call, count, begin, end)
+        at += count
+    found = filling_stats().values()
+    show_fills(sum(each.fills for each in found), sum(each.seconds for each in found))
+
+
+def units_of(starts: Sequence[Start]) -> list[Part]:
+    """The least parts that a call can be started in, in order: launches, and ranges of programs of persistent ones."""
+    units: list[Part] = []
+    for number, each in enumerate(starts):
+        if each.range_slots is None or each.waves < 2:
+            units.append((number, None))
+        else:
+            bounds = range(0, each.programs, each.grid)
+            units += [(number, range(first, min(first + each.grid, each.programs))) for first in bounds]
+    return units
+
+
+def joined(units: Sequence[Part]) -> list[Part]:
+    """The same with adjacent ranges of a launch as one."""
+    found: list[Part] = []
+    for number, programs in units:
+        before = found[-1] if found else (-1, None)
+        if programs is not None and before[1] is not None and before[0] == number:
+            found[-1] = number, range(before[1].start, programs.stop)
+        else:
+            found.append((number, programs))
+    return found
+
+
+def _profile_of(bound: BoundGpuExecutable) -> LaunchProfile:
+    return _profiles.setdefault(bound, LaunchProfile())
