@@ -233,6 +233,11 @@ class Cohosting(ContextDecorator):
             HOST.leave(task)
 
 
+def shares_devices() -> bool:
+    """Whether this thread's calls share devices by need."""
+    return _own.task is not None and get_priority() == "normal"
+
+
 def cohost() -> Cohosting:
     """Let this thread's calls of kernels share the CPU by need, within a `with` or as a decorator.
 

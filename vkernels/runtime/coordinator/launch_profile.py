@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 SAMPLES = 20
 """Launches of a profile."""
@@ -25,7 +25,7 @@ class Mark(Protocol):
         """Whether all work before it is done."""
         ...
 
-    def elapsed_time(self, end_event: Mark) -> float:
+    def elapsed_time(self, end_event: Any) -> float:
         """Milliseconds from this mark to a later one; both are done."""
         ...
 

@@ -6,17 +6,22 @@ import logging
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 
 from vkernels.compiler.arguments import Arguments
 from vkernels.compiler.background import start_in_background
 from vkernels.compiler.code_providers import CodeProvider, provider_of, run_with_less_memory
 from vkernels.compiler.compilation import Compilation
 from vkernels.compiler.compile_gpu import CompiledGpu
-from vkernels.compiler.size_classes import WIDE
-from vkernels.ir.errors import ArgumentError, OutOfMemoryError, SlowPlanWarning, warn_caller
+from vkernels.compiler.request import CompileTarget
+from vkernels.compiler.size_classes import EXACT, WIDE
+from vkernels.ir.errors import ArgumentError, Error, OutOfMemoryError, SlowPlanWarning, warn_caller
 from vkernels.ir.plan import Plan
+from vkernels.targets import limits_of
+from vkernels.targets.slices.shares import share_of
 
+from .. import cohosted_calls
+from ..coordinator.gpu_company import company_on
 from ..events import LaunchRecord
 from .bound_executable import BoundGpuExecutable
 from .device import GpuDevice
@@ -43,6 +48,7 @@ class GpuCalls:
         self._plain: set[Hashable] = set()
         self._warned: set[Hashable] = set()
         self._last: BoundGpuExecutable | None = None
+        self._on_shares: dict[Hashable, InBackground] = {}
 
     def run(self, addresses: Sequence[int], scalars: Sequence[bool | int | float]) -> None:
         """Start the kernel on tensors at these addresses, with these scalars, in the order of the parameters."""
@@ -51,6 +57,8 @@ class GpuCalls:
             together |= address
         key = None if together % WIDE == 0 else _alignment(addresses)
         runnable = self._current.get(key) or self._compiled(key, addresses)
+        if cohosted_calls.in_use and cohosted_calls.shares_devices():
+            runnable = self._for_company(key, addresses) or runnable
         if self._plain and key in self._plain and self._is_captured():
             self._warn_of_plain(key)
         try:
@@ -118,12 +126,63 @@ class GpuCalls:
 
     def _new_provider(self, key: Hashable, addresses: Sequence[int]) -> CodeProvider[BoundGpuExecutable]:
         """The provider of code for an alignment, stored for later calls."""
-        request = self._compilation.request
-        views = zip(request.arguments.tensors.items(), addresses, strict=True)
-        tensors = {name: replace(view, address=address) for (name, view), address in views}
-        arguments = replace(request.arguments, tensors=tensors)
-        compilation = self._compilation.given(arguments, request.same)
+        arguments = self._at(addresses)
+        compilation = self._compilation.given(arguments, self._compilation.request.same)
         return self._providers.setdefault(key, provider_of(compilation, partial(self._bind, arguments)))
+
+    def _at(self, addresses: Sequence[int]) -> Arguments:
+        """The arguments of a call with these addresses."""
+        arguments = self._compilation.request.arguments
+        views = zip(arguments.tensors.items(), addresses, strict=True)
+        return replace(arguments, tensors={name: replace(view, address=at) for (name, view), at in views})
+
+    def _for_company(self, key: Hashable, addresses: Sequence[int]) -> BoundGpuExecutable | None:
+        """The code for the part of the device that this thread's task has now; None where it has all of it."""
+        if self._compilation.request.is_deterministic or self._is_captured():
+            return None
+        tasks = company_on(self._device.number).sharing(self._memory_need)
+        if tasks < 2:
+            return None
+        share = self._on_shares.get((key, tasks))
+        if share is None:
+            bind, name = partial(self._bind_share, self._at(addresses), tasks), self._compilation.request.kernel.name
+            share = self._on_shares.setdefault((key, tasks), InBackground(bind, name, f"one of {tasks} parts"))
+        return share()
+
+    @cached_property
+    def _memory_need(self) -> float:
+        """The part of the bandwidth of memory that calls take, as modelled; 0 where that cannot be modelled."""
+        from vkernels.ir.planning.one_plan import model_plan
+
+        assert self._last is not None, "after code was found"
+        exact = self._compilation.of_class(EXACT)
+        try:
+            times = model_plan(exact.plans.space, self._last.plan)
+        except Error:
+            return 0.0
+        seconds = float(times.seconds)
+        return min(1.0, float(times.parts.get("memory", 0.0)) / seconds) if seconds > 0 else 0.0
+
+    def _bind_share(self, arguments: Arguments, tasks: int) -> BoundGpuExecutable:
+        """The code of the plan that is tuned, or else planned, for an equal part of the multiprocessors.
+
+        As many programs run at once as the part holds. Raises `Error` where there is no such part or plan.
+        """
+        request, device = self._compilation.request, self._device
+        part = share_of(device.target, tasks)
+        target = CompileTarget(limits_of(part), request.target.architecture, part.key)
+        on_share = self._compilation.given(arguments, request.same).of_class(EXACT).on(target)
+        found = on_share.executable()
+        plan, compiled = found.plan, found.code
+        assert isinstance(compiled, CompiledGpu), "code for a GPU"
+        if not plan.resident_programs:
+            each = max(
+                1, min(launch.resident for launch in loaded_on(device, compiled)) // device.limits.multiprocessors
+            )
+            plan = replace(plan, resident_programs=each * part.multiprocessors)
+            compiled = on_share.fitting_code(plan)
+            assert isinstance(compiled, CompiledGpu), "code for a GPU"
+        return self._bind(arguments, compiled, plan, found.rung)
 
     def _is_captured(self) -> bool:
         """Whether work that starts now goes into a graph instead of to the device."""
@@ -134,9 +193,11 @@ class GpuCalls:
         prepared = compiled.lowered.prepare(arguments.sizes)
         loaded = loaded_on(self._device, compiled)
         bound = BoundGpuExecutable(self._device, pack(loaded, prepared, arguments), plan, rung)
+        bound.kernel = self._compilation.request.kernel
         if not plan.resident_programs and not self._compilation.request.is_deterministic:
             resident = max(launch.resident for launch in loaded)
-            bound.divided = Divided(partial(self._bind_divided, arguments, plan, rung, resident), compiled.lowered.name)
+            bind = partial(self._bind_divided, arguments, plan, rung, resident)
+            bound.divided = InBackground(bind, compiled.lowered.name, "ranges of programs")
         return bound
 
     def _bind_divided(self, arguments: Arguments, plan: Plan, rung: str, resident: int) -> BoundGpuExecutable:
@@ -147,11 +208,11 @@ class GpuCalls:
         return self._bind(arguments, compiled, persistent, rung)
 
 
-class Divided:
+class InBackground:
     """Code that is made in the background when it is first asked for. Where that fails there is none."""
 
-    def __init__(self, bind: Callable[[], BoundGpuExecutable], name: str):
-        self._bind, self._name = bind, name
+    def __init__(self, bind: Callable[[], BoundGpuExecutable], name: str, what: str):
+        self._bind, self._name, self._what = bind, name, what
         self._made: Future[BoundGpuExecutable] | None = None
 
     def __call__(self) -> BoundGpuExecutable | None:
@@ -162,7 +223,7 @@ class Divided:
 
     def _log_failure(self, made: Future[BoundGpuExecutable]) -> None:
         if error := made.exception():
-            _log.info("%s cannot be started in ranges of programs: %s", self._name, error)
+            _log.info("%s has no code for %s: %s", self._name, self._what, error)
 
 
 def _alignment(addresses: Sequence[int]) -> Hashable:

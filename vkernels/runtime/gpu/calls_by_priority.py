@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -80,7 +81,7 @@ def _fill(
     start = 0 if memory is None else memory.data_ptr()
     while at < len(units):
         call = Waiting(profile, len(units) - at, len(units) > 1)
-        with timeline.working("wait", "a gap"):
+        with timeline.working("wait", bound.kernel) if bound.kernel is not None else nullcontext():
             count = filling.wait_for_gap(call)
         begin: Mark | None = None
         end: Mark | None = None
