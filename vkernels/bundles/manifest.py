@@ -105,7 +105,7 @@ class CpuCode(Record, frozen=True):
 class GpuParameter(Record, frozen=True):
     """A parameter of a launch, see `vkernels.ir.launch_arguments.LaunchParameter`."""
 
-    kind: Literal["pointer", "stride", "scalar", "size", "buffer", "swap", "programs"]
+    kind: Literal["pointer", "stride", "scalar", "size", "buffer", "swap", "programs", "first program"]
     name: Annotated[str, Meta(max_length=MAX_NAME)] = ""
     number: Annotated[int, Meta(ge=0, le=MAX_ENTRIES)] = 0
     type: Literal["ptr", "i32", "i64", "f64", "i1"] = "ptr"
