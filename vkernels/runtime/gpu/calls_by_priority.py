@@ -9,22 +9,36 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
+from typing import Protocol
 from weakref import WeakKeyDictionary
 
 from vkernels.compiler import timeline
+from vkernels.compiler.protocols import KernelLike
 
 from ..coordinator import get_priority
 from ..coordinator.gap_filling import GapFilling, Upper, Waiting, filling_of, filling_stats
 from ..coordinator.launch_profile import LaunchProfile, Mark
 from ..coordinator.shown_company import show_fills
-from .packing import Start
-
-if TYPE_CHECKING:
-    from .bound_executable import BoundGpuExecutable
+from .device import GpuDevice
+from .packing import Packed, Start
 
 Part = tuple[int, range | None]
 """A launch by its number, and a range of its programs; None: all."""
+
+
+class Bound(Protocol):
+    """The part of a `BoundGpuExecutable` that is used here."""
+
+    device: GpuDevice
+    packed: Packed
+    kernel: KernelLike | None
+
+    @property
+    def divided(self) -> Callable[[], Bound | None] | None: ...
+    def start(self, addresses: Sequence[int], scalars: Sequence[bool | int | float]) -> None: ...
+    def start_parts(
+        self, parts: Sequence[Part], addresses: Sequence[int], scalars: Sequence[bool | int | float], start: int
+    ) -> None: ...
 
 
 class _Own(threading.local):
@@ -35,10 +49,10 @@ class _Own(threading.local):
 
 
 _own = _Own()
-_profiles: WeakKeyDictionary[BoundGpuExecutable, LaunchProfile] = WeakKeyDictionary()
+_profiles: WeakKeyDictionary[Bound, LaunchProfile] = WeakKeyDictionary()
 
 
-def run_by_priority(bound: BoundGpuExecutable, addresses: Sequence[int], scalars: Sequence[bool | int | float]) -> None:
+def run_by_priority(bound: Bound, addresses: Sequence[int], scalars: Sequence[bool | int | float]) -> None:
     """Start a call, of low priority when there is a gap for it."""
     driver = bound.device.driver
     with driver.on(bound.device.number):
@@ -54,7 +68,7 @@ def run_by_priority(bound: BoundGpuExecutable, addresses: Sequence[int], scalars
             bound.start(addresses, scalars)
 
 
-def _run_first(bound: BoundGpuExecutable, filling: GapFilling, start: Callable[[], None]) -> None:
+def _run_first(bound: Bound, filling: GapFilling, start: Callable[[], None]) -> None:
     known = _own.uppers.get(bound.device.number)
     if known is None or known[0] is not filling:
         known = _own.uppers[bound.device.number] = filling, filling.enter()
@@ -70,9 +84,7 @@ def _run_first(bound: BoundGpuExecutable, filling: GapFilling, start: Callable[[
         filling.end_upper(upper, profile, begin, end)
 
 
-def _fill(
-    bound: BoundGpuExecutable, filling: GapFilling, addresses: Sequence[int], scalars: Sequence[bool | int | float]
-) -> None:
+def _fill(bound: Bound, filling: GapFilling, addresses: Sequence[int], scalars: Sequence[bool | int | float]) -> None:
     if bound.divided is not None and filling.wants_parts(_profile_of(bound)):
         bound = bound.divided() or bound
     device, driver, profile = bound.device.number, bound.device.driver, _profile_of(bound)
@@ -123,5 +135,5 @@ def joined(units: Sequence[Part]) -> list[Part]:
     return found
 
 
-def _profile_of(bound: BoundGpuExecutable) -> LaunchProfile:
+def _profile_of(bound: Bound) -> LaunchProfile:
     return _profiles.setdefault(bound, LaunchProfile())
