@@ -19,7 +19,9 @@ UNKNOWN_LENGTH = 16.0
 STEP = 64
 """Keys that a block of our attention with a band takes at once; where they end for each block is in memory."""
 GRADIENT_BLOCK = 64
-"""Queries or keys of a block of its gradients."""
+"""Queries or keys of a block of its gradients; on sm_100 twice as many."""
+HAVE_ROOM = ("sm_90", "sm_100", "gfx90a", "gfx942", "gfx950")
+"""Where the library takes large blocks of wide heads."""
 ConfigurationsOf = Callable[[str], Iterator[Configuration]]
 
 
@@ -211,7 +213,7 @@ def _attention(width: int, causal: bool, heads: int = HEADS, length: int = LENGT
 
         ours = in_blocks(128 if width <= 128 else 64, STEP)  # as the library's
         if width > 128:
-            ours = replace(ours, elsewhere={each: in_blocks(128, 32) for each in ("sm_90", "sm_100")})
+            ours = replace(ours, elsewhere={each: in_blocks(128, 32) for each in HAVE_ROOM})
     else:
         ours = OurKernel("attention_rows", shape, "float16")
     moved = 4 * 2 * heads * length * width
@@ -253,9 +255,13 @@ def _backward(width: int) -> Row:
         return _blocks("backward", architecture)
 
     sizes = {"B": 1, "G": HEADS, "R": 1, "M": LENGTH, "N": LENGTH, "D": width, "E": width}
-    shape = {**sizes, "P": LENGTH // GRADIENT_BLOCK}
+
+    def in_blocks(name: str, block: int) -> OurKernel:
+        constants = {"kept": True, "masks": False, "size": block}
+        return OurKernel(name, {**sizes, "P": LENGTH // block}, "float16", constants=constants, length=LENGTH / STEP)
+
     ours = tuple(
-        OurKernel(name, shape, "float16", constants={"kept": True}, length=LENGTH / STEP)
+        replace(in_blocks(name, GRADIENT_BLOCK), elsewhere={"sm_100": in_blocks(name, 2 * GRADIENT_BLOCK)})
         for name in ("attention_query_gradient", "attention_key_gradients")
     )
     parts = {"products": (products, few), "keys": (of_keys, blocks), "queries": (of_queries, blocks)}

@@ -11,6 +11,7 @@ import torch
 
 import vkernels as vk
 from vkernels.library import attention
+from vkernels.library.attention_blocks import Band, Sequences, has_masks
 from vkernels.targets import limits_of, target_named
 
 from .attentions import operands, reference, scale_of
@@ -158,7 +159,13 @@ def test_wrong_arguments_are_named():
 
 @pytest.mark.parametrize(
     ("name", "width", "sizes"),
-    [("h200-sxm-141", 128, (128, 64)), ("h200-sxm-141", 192, (128, 32)), ("rtx4090", 256, (64, 64))],
+    [
+        ("h200-sxm-141", 128, (128, 64)),
+        ("h200-sxm-141", 192, (128, 32)),
+        ("rtx4090", 256, (64, 64)),
+        ("mi300x", 256, (128, 32)),
+        ("rx7900xtx", 256, (64, 64)),
+    ],
 )
 def test_blocks_are_as_large_as_a_gpu_has_room_for(name, width, sizes, monkeypatch):
     from vkernels.library import attention_blocks
@@ -167,3 +174,28 @@ def test_blocks_are_as_large_as_a_gpu_has_room_for(name, width, sizes, monkeypat
     monkeypatch.setattr(attention_blocks, "present_target", lambda device: found)
     assert attention_blocks.sizes_on_gpu(64, width, torch.device("cuda:0")) == sizes
     assert attention_blocks.sizes_on_gpu(64, width) == (sizes if width <= 128 else (64, 64))
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "rows"), [("b200-sxm-180", 128, 128), ("b200-sxm-180", 256, 64), ("h200-sxm-141", 128, 64)]
+)
+def test_blocks_of_gradients_are_large_where_sums_are_in_tensor_memory(name, width, rows, monkeypatch):
+    from vkernels.library import attention_blocks
+
+    found = SimpleNamespace(limits=limits_of(target_named(name)))
+    monkeypatch.setattr(attention_blocks, "present_target", lambda device: found)
+    assert attention_blocks.gradient_block_on_gpu(64, width, torch.device("cuda:0")) == rows
+
+
+@pytest.mark.parametrize(
+    ("queries", "keys", "band", "size", "masked"),
+    [
+        ((0, 128, 192), (0, 64, 64), Band(), 64, False),
+        ((0, 128, 192), (0, 64, 64), Band(), 128, True),
+        ((0, 128), (0, 100), Band(), 64, True),
+        ((0, 32), (0, 64), Band(), 16, True),
+        ((0, 64), (0, 64), Band(ahead=0), 64, True),
+    ],
+)
+def test_whole_blocks_that_see_all_have_no_masks(queries, keys, band, size, masked):
+    assert has_masks(Sequences(queries, keys, band), size) == masked

@@ -24,11 +24,11 @@ WIDTHS = {"m": SIZE, "n": SIZE, "a": 64, "d": DEPTH, "e": WIDTH}
 BANDS = {"causal": Band(ahead=0), "window": Band(20, 3), "full": Band()}
 
 
-def run(kernel, tensors, band, windowed) -> None:
+def run(kernel, tensors, band, windowed, **constants) -> None:
     """Run a kernel's GPU form on the interpreter of Triton's IR."""
     dtypes = {name: str(value.dtype) for name, value in tensors.items()}
     scalars = {"scale": DEPTH**-0.5, "back": band.back, "ahead": band.ahead}
-    constants = {"windowed": windowed, "size": SIZE, "kept": True}
+    constants |= {"windowed": windowed, "size": SIZE, "kept": True}
     kinds = (("scale", "f64"), ("back", "i64"), ("ahead", "i64"))
     module = kernel.build(Signature(tuple(dtypes.items()), kinds, tuple(constants.items())))
     axes = [op.axis.data for op in module.walk() if op.name in ("vk.tile", "vk.whole")]
@@ -36,21 +36,25 @@ def run(kernel, tensors, band, windowed) -> None:
         {axis: 1 for axis in axes if axis in "bgrp"}, {axis: WIDTHS[axis] for axis in axes if axis in WIDTHS}, warps=4
     )
     (mapped,) = (op for op in run_passes(gpu_pipeline(plan, Facts()), module).ops if isinstance(op, MappedOp))
-    sizes = {"B": 1, "G": 1, "R": 1, "M": ROWS, "N": KEYS, "D": DEPTH, "E": WIDTH, "P": tensors["block"].shape[0]}
+    places = {"B": 1, "G": 1, "R": 1, "P": tensors["block"].shape[0]}
+    named = {"D": DEPTH, "E": WIDTH, "M": tensors["q"].size // DEPTH, "N": tensors["k"].size // DEPTH}
+    sizes = {**places, **named}
     interpret_ttir(lower_to_ttir(mapped), {**tensors, **scalars}, sizes)
 
 
-@pytest.mark.parametrize("name", BANDS)
-def test_results_and_gradients_are_right(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "rows", "keys", "masks"), [*((name, ROWS, KEYS, True) for name in BANDS), ("full", 64, 128, False)]
+)
+def test_results_and_gradients_are_right(name: str, rows: int, keys: int, masks: bool) -> None:
     band = BANDS[name]
     seed = np.random.SeedSequence().entropy
     print("seed", seed)
     random = np.random.default_rng(seed)
     q, k, v, grad = (
         random.standard_normal(shape).astype(np.float16)
-        for shape in ((ROWS, DEPTH), (KEYS, DEPTH), (KEYS, WIDTH), (ROWS, WIDTH))
+        for shape in ((rows, DEPTH), (keys, DEPTH), (keys, WIDTH), (rows, WIDTH))
     )
-    place = np.arange(ROWS)[:, None] + KEYS - ROWS - np.arange(KEYS)[None, :]
+    place = np.arange(rows)[:, None] + keys - rows - np.arange(keys)[None, :]
     seen = (place <= band.back) & (-place <= band.ahead)
     wide = [each.astype(np.float64) for each in (q, k, v, grad)]
     score = np.where(seen, wide[0] @ wide[1].T * DEPTH**-0.5, -np.inf)
@@ -59,31 +63,32 @@ def test_results_and_gradients_are_right(name: str) -> None:
     p /= p.sum(1, keepdims=True)
     exact = p @ wide[2]
     slope = p * (wide[3] @ wide[2].T - (wide[3] * exact).sum(1, keepdims=True))
-    windowed = band.back < KEYS
+    windowed = band.back < keys
 
     def blocks(of_keys: bool) -> np.ndarray:
-        start, other = np.array([0, ROWS]), np.array([0, KEYS])
+        start, other = np.array([0, rows]), np.array([0, keys])
         return table_of_blocks(*((other, start, band.turned) if of_keys else (start, other, band)), SIZE)
 
     turned = {"q": q.T[None, None, None], "k": k[None, None], "v": v[None, None]}
-    out, normaliser = poisoned((1, 1, 1, WIDTH, ROWS), np.float16), poisoned((1, 1, 1, ROWS), np.float32)
+    out, normaliser = poisoned((1, 1, 1, WIDTH, rows), np.float16), poisoned((1, 1, 1, rows), np.float32)
     run(attention_blocks, {**turned, "block": blocks(False), "out": out, "normaliser": normaliser}, band, windowed)
     np.testing.assert_allclose(out[0, 0, 0].T, exact, atol=5e-3)
     np.testing.assert_allclose(normaliser[0, 0, 0], sums, atol=2e-3)
 
     coming = {"grad": grad.T[None, None, None], "out": out, "normaliser": sums[None, None, None].astype(np.float32)}
-    mean, dq = poisoned((1, 1, 1, ROWS), np.float32), poisoned((1, 1, 1, DEPTH, ROWS), np.float16)
+    mean, dq = poisoned((1, 1, 1, rows), np.float32), poisoned((1, 1, 1, DEPTH, rows), np.float16)
     given = {"grad": coming["grad"], **turned, "out": out, "normaliser": coming["normaliser"]}
-    run(attention_query_gradient, {**given, "block": blocks(False), "mean": mean, "dq": dq}, band, windowed)
+    given |= {"block": blocks(False), "mean": mean, "dq": dq}
+    run(attention_query_gradient, given, band, windowed, masks=masks)
     np.testing.assert_allclose(dq[0, 0, 0].T, slope @ wide[1] * DEPTH**-0.5, atol=2e-2)
 
-    dk, dv = poisoned((1, 1, DEPTH, KEYS), np.float16), poisoned((1, 1, WIDTH, KEYS), np.float16)
+    dk, dv = poisoned((1, 1, DEPTH, keys), np.float16), poisoned((1, 1, WIDTH, keys), np.float16)
     of_keys = {
         "grad": grad[None, None, None], "q": q[None, None, None], "k": k.T[None, None], "v": v.T[None, None],
         "normaliser": coming["normaliser"], "mean": mean, "block": blocks(True), "dk": dk, "dv": dv,
     }  # fmt: skip
     band_of_keys = band.turned
-    run(attention_key_gradients, of_keys, band_of_keys, band_of_keys.back < ROWS)
+    run(attention_key_gradients, of_keys, band_of_keys, band_of_keys.back < rows, masks=masks)
     np.testing.assert_allclose(dv[0, 0].T, p.T @ wide[3], atol=2e-2)
     np.testing.assert_allclose(dk[0, 0].T, slope.T @ wide[0] * DEPTH**-0.5, atol=2e-2)
 

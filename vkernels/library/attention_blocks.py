@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 import vkernels.language as vk
+from vkernels.ir.analysis.needs import NeedsDevice
 from vkernels.ir.errors import ArgumentError
 from vkernels.runtime.present_target import present_target
 
@@ -82,7 +83,9 @@ def attention_blocks(
     place = first + m + block[p, 4] - begin  # keys are counted from the first that the block sees
     low = vk.cast(vk.maximum(place - back, 0), vk.int32)
     high = vk.cast(vk.minimum(place + ahead + 1, end - begin), vk.int32)
-    query = vk.load(q[b, g, r, d, first + m], where=first + m < block[p, 1])
+    steps = (end - begin + keys - 1) // keys
+    is_query = first + m < block[p, 1]
+    query = vk.load(q[b, g, r, d, first + m], where=is_query)
     vk.phase()  # a query is read again for every key: it can be kept
     if not kept:
         weights = vk.scratch((b, g, p, r, a, m), v.dtype)
@@ -97,7 +100,9 @@ def attention_blocks(
             score = vk.dot(k[b, g, near + a, d], query)
             peak, total, less, weight = with_scores(score, scale, peak, total, a, v.dtype)
             result = vk.dot(v[b, g, near + a, e], weight, result * less)
-    for step in vk.range(masked, (end - begin + keys - 1) // keys):
+        # Read again: what goes into products of several loops is kept in AMD's shared memory all the time.
+        query = vk.load(q[b, g, r, d, first + m], where=is_query & (masked < steps))
+    for step in vk.range(masked, steps):
         near = begin + keys * step
         seen = is_seen(vk.cast(keys * step + a, vk.int32), low, high, windowed)
         score = vk.where(seen, vk.dot(k[b, g, near + a, d], query), float("-inf"))
@@ -107,7 +112,6 @@ def attention_blocks(
             weight = weights[b, g, p, r, c, m]
         value = vk.load(v[b, g, near + c, e], where=near + c < end)
         result = vk.dot(value, weight, result * less)
-    is_query = first + m < block[p, 1]
     vk.store(out[b, g, r, e, first + m], vk.where(low < high, result / total, 0.0), where=is_query)
     vk.store(normaliser[b, g, r, first + m], peak * scale + vk.log(total), where=is_query)
 
@@ -125,7 +129,11 @@ LARGEST, SMALLEST = 64, 16
 
 LARGE_ON_GPU, LARGE_WIDTH, STEP_OF_WIDE = 128, 128, 32
 """The most queries of a block on a GPU; the most elements of a head for which; and keys per step of wider heads. Only
-GPUs whose groups of warps multiply what is in shared memory have room for so many results of wider heads."""
+GPUs whose groups of warps multiply what is in shared memory have room for so many results of wider heads, and those
+with `MANY_REGISTERS`."""
+
+MANY_REGISTERS = 512
+"""Registers of a thread on AMD's CDNA, accumulators included."""
 
 
 @dataclass(frozen=True)
@@ -243,8 +251,26 @@ def sizes_on_gpu(depth: int, width: int, device: Any = None) -> tuple[int, int]:
     a torch device; None for any GPU."""
     if max(depth, width) <= LARGE_WIDTH:
         return LARGE_ON_GPU, STEP
-    has_room = device is not None and present_target(str(device)).limits.dots_from_shared
-    return (LARGE_ON_GPU, STEP_OF_WIDE) if has_room else (LARGEST, STEP)
+    return (LARGE_ON_GPU, STEP_OF_WIDE) if device is not None and _has_room(device) else (LARGEST, STEP)
+
+
+def _has_room(device: Any) -> bool:
+    """Whether a GPU's groups of warps multiply what is in shared memory, or its threads have registers for results of
+    wide heads, as those of AMD's CDNA have."""
+    limits = present_target(str(device)).limits
+    return limits.dots_from_shared or NeedsDevice.of(limits).registers >= MANY_REGISTERS
+
+
+def gradient_block_on_gpu(depth: int, width: int, device: Any) -> int:
+    """The most rows of a block of gradients on a GPU, a torch device: sums of more have room in tensor memory alone."""
+    is_large = max(depth, width) <= LARGE_WIDTH and present_target(str(device)).limits.tensor_memory
+    return LARGE_ON_GPU if is_large else LARGEST
+
+
+def has_masks(sequences: Sequences, size: int) -> bool:
+    """Whether a block of so many rows has pairs that are not seen, or rows beyond its sequence."""
+    lengths = (np.diff(each) for each in (sequences.queries, sequences.keys))
+    return sequences.band != Band() or any((each % max(size, STEP)).any() for each in lengths)
 
 
 def check_heads(function: str, heads: int, groups: int) -> None:

@@ -18,16 +18,35 @@ from .attention_blocks import (
     BLOCKED,
     BLOCKS_OF_QUERIES,
     CPU_HEADS,
+    LARGEST,
     STEP,
     Sequences,
     block_samples,
     blocks_of,
     by_groups,
+    gradient_block_on_gpu,
+    has_masks,
     is_gpu,
     is_seen,
 )
 from .attention_slopes import ALONG_KEYS, fits, run_slopes
 from .samples import Constants, Sizes, entry
+
+
+@vk.function
+def is_inside(row, end, masks):
+    """Whether a row is before the end; without masks all are."""
+    if masks:
+        return row < end
+    return True
+
+
+@vk.function
+def zero_unless(seen, value, masks):
+    """A value of pairs, 0 for those that are not seen; without masks all are."""
+    if masks:
+        return vk.where(seen, value, 0.0)
+    return value
 
 
 @vk.kernel
@@ -47,6 +66,7 @@ def attention_query_gradient(
     windowed: vk.Constant = False,
     size: vk.Constant = 64,
     kept: vk.Constant = False,
+    masks: vk.Constant = True,
 ):
     b = vk.tile("B")
     if kept:
@@ -67,18 +87,19 @@ def attention_query_gradient(
     place = first + m + block[p, 4] - begin
     low = vk.cast(vk.maximum(place - back, 0), vk.int32)
     high = vk.cast(vk.minimum(place + ahead + 1, end - begin), vk.int32)
-    asked = vk.load(q[b, g, r, d, first + m], where=first + m < last)
-    coming = vk.load(grad[b, g, r, e, first + m], where=first + m < last)
+    own = is_inside(first + m, last, masks)
+    asked = vk.load(q[b, g, r, d, first + m], where=own)
+    coming = vk.load(grad[b, g, r, e, first + m], where=own)
     if not kept:
         query = vk.scratch((b, g, p, d, r, m), q.dtype)
         query[b, g, p, d, r, m] = asked
         change = vk.scratch((b, g, p, e, r, m), grad.dtype)
         change[b, g, p, e, r, m] = coming
         coming = change[b, g, p, e, r, m]
-    result = vk.load(out[b, g, r, e, first + m], where=first + m < last)
+    result = vk.load(out[b, g, r, e, first + m], where=own)
     of_mean = vk.sum(coming * result, axis=e)
-    vk.store(mean[b, g, r, first + m], of_mean, where=first + m < last)
-    log_total = vk.load(normaliser[b, g, r, first + m], where=first + m < last)
+    vk.store(mean[b, g, r, first + m], of_mean, where=own)
+    log_total = vk.load(normaliser[b, g, r, first + m], where=own)
     vk.phase()
     if not kept:
         slopes = vk.scratch((b, g, p, r, a, m), k.dtype)
@@ -87,17 +108,17 @@ def attention_query_gradient(
         near = begin + STEP * step
         seen = is_seen(vk.cast(STEP * step + a, vk.int32), low, high, windowed)
         if kept:
-            key = vk.load(k[b, g, near + a, d], where=near + a < end)
+            key = vk.load(k[b, g, near + a, d], where=is_inside(near + a, end, masks))
             weight = vk.exp(vk.dot(key, asked) * scale - log_total)
             slope = weight * (vk.dot(v[b, g, near + a, e], coming) - of_mean)
-            total = vk.dot(key, vk.where(seen, slope, 0.0).to(k.dtype), total)
+            total = vk.dot(key, zero_unless(seen, slope, masks).to(k.dtype), total)
         else:
             weight = vk.exp(vk.dot(k[b, g, near + a, d], query[b, g, p, d, r, m]) * scale - log_total)
             slope = weight * (vk.dot(v[b, g, near + a, e], change[b, g, p, e, r, m]) - of_mean)
             slopes[b, g, p, r, a, m] = vk.where(seen, slope, 0.0).to(k.dtype)
             key = vk.load(k[b, g, near + c, f], where=near + c < end)
             total = vk.dot(key, slopes[b, g, p, r, c, m], total)
-    vk.store(dq[b, g, r, f, first + m], total * scale, where=first + m < last)
+    vk.store(dq[b, g, r, f, first + m], total * scale, where=own)
 
 
 @vk.kernel(plan=ALONG_KEYS)
@@ -117,6 +138,7 @@ def attention_key_gradients(
     windowed: vk.Constant = False,
     size: vk.Constant = 64,
     kept: vk.Constant = False,
+    masks: vk.Constant = True,
 ):
     b = vk.tile("B")
     if kept:
@@ -137,8 +159,9 @@ def attention_key_gradients(
     place = first + n + block[p, 4] - begin  # queries are counted from the first that sees one of the keys
     low = vk.cast(vk.maximum(place - back, 0), vk.int32)
     high = vk.cast(vk.minimum(place + ahead + 1, end - begin), vk.int32)
-    own_key = vk.load(k[b, g, d, first + n], where=first + n < last)
-    own_value = vk.load(v[b, g, e, first + n], where=first + n < last)
+    own = is_inside(first + n, last, masks)
+    own_key = vk.load(k[b, g, d, first + n], where=own)
+    own_value = vk.load(v[b, g, e, first + n], where=own)
     if not kept:
         key = vk.scratch((b, g, p, d, n), k.dtype)
         key[b, g, p, d, n] = own_key
@@ -155,12 +178,13 @@ def attention_key_gradients(
             near = begin + STEP * step
             seen = is_seen(vk.cast(STEP * step + a, vk.int32), low, high, windowed)
             if kept:
-                query = vk.load(q[b, g, r, near + a, d], where=near + a < end)
-                change = vk.load(grad[b, g, r, near + a, e], where=near + a < end)
+                inside = is_inside(near + a, end, masks)
+                query = vk.load(q[b, g, r, near + a, d], where=inside)
+                change = vk.load(grad[b, g, r, near + a, e], where=inside)
                 weight = vk.exp(vk.dot(query, own_key) * scale - normaliser[b, g, r, near + a])
-                of_value = vk.dot(change, vk.where(seen, weight, 0.0).to(v.dtype), of_value)
+                of_value = vk.dot(change, zero_unless(seen, weight, masks).to(v.dtype), of_value)
                 slope = weight * (vk.dot(change, own_value) - mean[b, g, r, near + a])
-                of_key = vk.dot(query, vk.where(seen, slope, 0.0).to(k.dtype), of_key)
+                of_key = vk.dot(query, zero_unless(seen, slope, masks).to(k.dtype), of_key)
             else:
                 weight = vk.exp(
                     vk.dot(q[b, g, r, near + a, d], key[b, g, p, d, n]) * scale - normaliser[b, g, r, near + a]
@@ -172,8 +196,8 @@ def attention_key_gradients(
                 of_value = vk.dot(change, weights[b, g, p, c, n], of_value)
                 query = vk.load(q[b, g, r, near + c, f], where=near + c < end)
                 of_key = vk.dot(query, slopes[b, g, p, c, n], of_key)
-    vk.store(dk[b, g, f, first + n], of_key * scale, where=first + n < last)
-    vk.store(dv[b, g, h, first + n], of_value, where=first + n < last)
+    vk.store(dk[b, g, f, first + n], of_key * scale, where=own)
+    vk.store(dv[b, g, h, first + n], of_value, where=own)
 
 
 def run_gradients(
@@ -190,12 +214,14 @@ def run_gradients(
         return dq, dk, dv
     mean = empty_like(normaliser, tuple(normaliser.shape))
     kept = is_gpu(device)
-    blocks, constants = blocks_of(sequences, device)
+    largest = gradient_block_on_gpu(q.shape[4], v.shape[3], device) if kept else LARGEST
+    blocks, constants = blocks_of(sequences, device, largest=largest)
+    form = kept, not kept or has_masks(sequences, largest)
     change, query, result, of_query = (each.swapaxes(3, 4) for each in (grad, q, out, of_q))
-    attention_query_gradient(change, query, k, v, result, normaliser, scale, *blocks, mean, of_query, *constants, kept)
-    blocks, constants = blocks_of(sequences, device, of_keys=True)
+    attention_query_gradient(change, query, k, v, result, normaliser, scale, *blocks, mean, of_query, *constants, *form)
+    blocks, constants = blocks_of(sequences, device, of_keys=True, largest=largest)
     key, value, of_key, of_value = (each.swapaxes(2, 3) for each in (k, v, dk, dv))
-    attention_key_gradients(grad, q, key, value, normaliser, mean, scale, *blocks, of_key, of_value, *constants, kept)
+    attention_key_gradients(grad, q, key, value, normaliser, mean, scale, *blocks, of_key, of_value, *constants, *form)
     return dq, dk, dv
 
 
