@@ -361,6 +361,9 @@ def _spdnn() -> Row:
 NO_FLOAT8 = ("sm_80", "gfx90a", "gfx942", "gfx1100")
 """Without tensor cores for e4m3 as NVIDIA has it."""
 
+INT8_DTYPES = {"a": "int8", "b": "int8", "out": "int32"}
+INT8 = OurKernel("int8_matmul", dict.fromkeys("MNK", 4096), "int8", INT8_DTYPES, file="units.py")
+
 ROWS = (
     _matmul("fp16", 4096),
     _attention(64, False),
@@ -380,18 +383,7 @@ ROWS = (
     _attention(256, True),
     _rows("softmax", 4096, 32768),
     _matmul("fp8e4nv", 4096, out="fp32", without=NO_FLOAT8),
-    _matmul(
-        "i8",
-        4096,
-        out="i32",
-        ours=OurKernel(
-            "int8_matmul",
-            dict.fromkeys("MNK", 4096),
-            "int8",
-            {"a": "int8", "b": "int8", "out": "int32"},
-            file="units.py",
-        ),
-    ),
+    _matmul("i8", 4096, out="i32", ours=INT8),
     _backward(64),
     _backward(128),
 )
