@@ -1,14 +1,16 @@
 """Whether a tuned plan is faster than the default one wherever its kernel is called, and slower nowhere.
 
     python benchmarks/tuning_holds.py FILE.jsonl [--kernels layer_norm_rows,…] [--models gnn_layer,…] [--budget 60]
-                                                 [--processes 5] [--caches program]
+                                                 [--processes 5] [--caches program] [--sitting 1200]
 
 Each kernel is tuned alone on one core, with an empty database. Then fresh processes, each with arguments of its own,
 time both plans in turns in four settings: arguments that no cache holds, the same arguments again and again, and both
 with torch reading the result at once, as the next layer of a model does; its seconds count too. Whole models are tuned
 by `vk tune --model`, which takes back plans that do not pay there; then fresh processes run each model without and with
 its database in turns. A line of the file has the speed-up in each setting, and its 95 % interval over the processes.
-What the file has already is left out, so that a run may be continued, or end after one kernel.
+What the file has already is left out, so that a run may be continued, or end after one kernel. With `--sitting`, no
+kernel or model is begun that would probably end after so many seconds: the longest of its kind so far is what one
+takes. A kernel that cannot be judged is named in the end, and tried again in the next sitting.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Annotated, Any
 
 import typer
@@ -43,6 +45,7 @@ from vkernels.autotune.slice_names import usable
 from vkernels.autotune.tune import tune
 from vkernels.commands.tune.model_worker import ModelService
 from vkernels.inspect.task import Task
+from vkernels.ir.errors import Error
 from vkernels.library.tasks import library_tasks
 
 SETTINGS = ("cold", "warm", "cold, result read", "warm, result read")
@@ -177,6 +180,15 @@ def in_processes(record: Mapping[str, Any], count: int) -> dict[str, list[float]
     return found
 
 
+def held(name: str, is_model: bool, budget: float, caches: str, processes: int) -> dict[str, Any]:
+    """Tune a kernel or a model, and time both plans in fresh processes: a line of the file."""
+    with tempfile.TemporaryDirectory() as folder:
+        database = Path(folder) / "tuned.sqlite"
+        record = tuned_model(name, budget, caches, database) if is_model else tuned(name, budget, caches)
+        settings = {setting: with_interval(each) for setting, each in in_processes(record, processes).items()}
+    return record | {"settings": settings, "caches": caches, "budget": budget}
+
+
 def with_interval(ratios: Sequence[float]) -> tuple[float, float, float]:
     """The median of speed-ups and the ends of its 95 % interval."""
     low, high = interval(ratios) if is_sure(len(ratios)) else interval_of_few(ratios)
@@ -197,7 +209,8 @@ def show(records: Sequence[Mapping[str, Any]], console: Console) -> None:
         f"{record['kernel']}, {setting}" for record in records for setting, found in record["settings"].items()
         if found[2] < 1
     ]  # fmt: skip
-    console.print(f"slower after tuning: {'; '.join(slower) or 'none'}")
+    if records:
+        console.print(f"slower after tuning: {'; '.join(slower) or 'none'}")
 
 
 def main(
@@ -207,6 +220,7 @@ def main(
     budget: float = 60.0,
     processes: int = 5,
     caches: str = "program",
+    sitting: Annotated[float, typer.Option(help="seconds for this run; the same command goes on later")] = 1e9,
     seed: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Tune kernels and models that the file lacks, time both plans, and print the tables."""
@@ -218,21 +232,30 @@ def main(
         (task,) = library_tasks([record["kernel"]])
         print(json.dumps(judged(task, seed, [candidate_from_json(each) for each in record["plans"]])))
         return
-    known = {record["kernel"] for record in json_lines(file)}
+    began, known = monotonic(), {record["kernel"] for record in json_lines(file)}
+    console, failed, left = Console(width=140, highlight=False), list[str](), list[str]()
+    longest = {False: 0.0, True: 0.0}  # seconds of a kernel, and of a model
     for name in filter(None, [*kernels.split(","), *models.split(",")]):
+        is_model = name in models.split(",")
         if name in known:
             continue
-        with tempfile.TemporaryDirectory() as folder:
-            database = Path(folder) / "tuned.sqlite"
-            is_model = name in models.split(",")
-            record = tuned_model(name, budget, caches, database) if is_model else tuned(name, budget, caches)
-            settings = {setting: with_interval(each) for setting, each in in_processes(record, processes).items()}
-        record |= {"settings": settings, "caches": caches, "budget": budget}
-        with file.open("a") as lines:
-            lines.write(json.dumps(record) + "\n")
-    console = Console(width=140)
-
+        before = monotonic()
+        if before - began + max(longest[is_model], budget) > sitting:
+            left.append(name)
+            continue
+        try:
+            record = held(name, is_model, budget, caches, processes)
+        except (SystemExit, subprocess.SubprocessError, Error) as error:
+            failed.append(f"{name} ({error})")
+        else:
+            with file.open("a") as lines:
+                lines.write(json.dumps(record) + "\n")
+        longest[is_model] = max(longest[is_model], monotonic() - before)
+        console.print(f"{name}: {monotonic() - before:.0f} s", markup=False)
     show([*json_lines(file)], console)
+    for title, names in (("not judged", failed), ("left for the next sitting", left)):
+        if names:
+            console.print(f"{title}: {', '.join(names)}", markup=False)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -40,6 +40,7 @@ from ..results import table_of
 from .live import STAGES, live_page
 
 MAX_MOVED = 4
+NOT_BEGUN = "no plan was tried: starting took the whole budget; try a longer one (--budget)"
 _SETTINGS = {
     Setting.COLD: "arguments cold", Setting.WARM: "arguments warm", Setting.READ: "result read, arguments cold",
     Setting.CHAIN: "result read at once",
@@ -141,7 +142,7 @@ def _outcome(result: TuningResult) -> str:
     if result.ranked_by == STATIC_BOUND:
         modelled += " by static bound"
     if result.best is None:
-        return "every plan failed" if result.failures else "no plan was tried: the budget did not suffice to begin"
+        return "every plan failed" if result.failures else NOT_BEGUN
     if result.default is None:
         return f"{_seconds(result.best)}{modelled}; the default plan failed"
     is_unsure = not result.final and result.origin == MEASURED
@@ -257,8 +258,8 @@ def run(request: TuneRequest, database: Database | None, console: Console) -> Tu
     ):
         for number, task in enumerate(tasks):
             board.begin()
-            is_first = number == 0 and request.began is not None
-            stop = request.stop.after(monotonic() - (request.began or 0.0)) if is_first else request.stop
+            before = monotonic() - request.began if number == 0 and request.began is not None else 0.0
+            stop = request.stop.after(before)
             try:
                 found, crossed = _tuned(request, task, database, report, stop)
             except SetupError:
@@ -272,6 +273,7 @@ def run(request: TuneRequest, database: Database | None, console: Console) -> Tu
             except KeyboardInterrupt:
                 done.was_interrupted = True
                 break
+            found = [replace(result, seconds=result.seconds + before) for result in found]
             done.results += found
             on_results(found)
             for result in found:
