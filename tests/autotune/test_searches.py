@@ -194,3 +194,13 @@ def test_convergence_counts_from_the_last_gain_that_is_worthwhile() -> None:
     run(search, lambda point: times[point[0]])
     assert since_gain(search) == 1
     assert since_gain(search, 0.01) == 2
+
+
+def test_the_default_search_descends_from_the_best_seed_first() -> None:
+    space = SearchSpace({name: list(range(8)) for name in "abc"})
+    search = SEARCHES[DEFAULT_SEARCH](space, seeds=[(1, 1, 1), (5, 4, 4), (7, 0, 7)])
+    drive(search, lambda point: 1.0 + sum(abs(value - 3) for value in point), Stop(evaluations=3))
+    for _ in range(8):
+        best = search.best.point
+        drive(search, lambda point: 1.0 + sum(abs(value - 3) for value in point), Stop(len(search.told) + 1))
+        assert sum(one != other for one, other in zip(search.told[-1].point, best, strict=True)) == 1

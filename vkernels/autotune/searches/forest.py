@@ -16,8 +16,8 @@ START = 8
 """Random points that are measured before the first prediction, besides the seeds."""
 EXPLORE = 8
 """One of this many points is random: the trees may be wrong about a region without data."""
-BURST, SHARE = 4, 16
-"""Points derived from the seeds: this many right after them, then one of so many."""
+DESCENT, SHARE = 8, 16
+"""Points derived from the seeds: this many right after them, which descend from the best point, then one of so many."""
 PATIENT, ALONE = 12, 2
 """After this many points without a better one, all but one of so many turns are of the independent search."""
 ELITE = 6
@@ -38,6 +38,8 @@ class ForestSearch(Search):
     with the least predicted mean minus spread. The points between are the best of children and random points by one
     randomly selected tree, so that regions where the trees disagree get measured. One of `EXPLORE` points is random.
     There is no separate refinement stage, because the search should be good after any number of points.
+
+    After the seeds the search descends: it takes the neighbour of the best point with the least predicted mean.
 
     Points derived from the seeds use all measurements. The independent search uses only its own, because many good
     seeds from one valley would hide all others from the trees.
@@ -63,6 +65,9 @@ class ForestSearch(Search):
 
     def _propose(self, random: np.random.Generator) -> Point | None:
         turn = len(self.told) + len(self._pending)
+        if self._descends(turn) and (near := self._new(self._neighbours_of_best())):
+            surrogate = self._taught if self._elsewhere else self._surrogate
+            return near[int(np.argmin(surrogate.predict(self.told, near).mean(0)))]
         if self._elsewhere and not self._is_stuck(turn):
             return self._propose_as_elsewhere(self._elsewhere, random)
         follow = not self._elsewhere and self._follows(turn)
@@ -84,8 +89,14 @@ class ForestSearch(Search):
         return candidates[int(np.argmin(score))]
 
     def _propose_as_elsewhere(self, elsewhere: TimesElsewhere, random: np.random.Generator) -> Point | None:
-        """The point with the least predicted mean minus spread, or every other time by one tree."""
+        """The point with the least predicted mean minus spread, or every other time by one tree.
+
+        Without a gain for a while, every fourth point goes on with the descent from the best one.
+        """
         turn = len(self.told) + len(self._pending)
+        descends = self._is_without_gain() and turn % (2 * ALONE) == ALONE
+        if descends and (around := self._new(self._neighbours_of_best())):
+            return around[int(np.argmin(self._taught.predict(self.told, around).mean(0)))]
         if not any(isinstance(each.outcome, float) for each in self.told):
             return next(filter(self.is_new, elsewhere.points), None)
         best = [each.point for each in sorted(self.told, key=lambda each: each.seconds)[:ELITE]]
@@ -101,8 +112,10 @@ class ForestSearch(Search):
 
     def _is_stuck(self, turn: int) -> bool:
         """Whether a turn is one of the independent search: what other devices teach has won nothing for a while."""
-        since = len(self.told) - next((n for n, each in enumerate(self.told) if each is self.best), 0)
-        return since > PATIENT and turn % ALONE != 0
+        return not self._descends(turn) and self._is_without_gain() and turn % ALONE != 0
+
+    def _is_without_gain(self) -> bool:
+        return len(self.told) - next((n for n, each in enumerate(self.told) if each is self.best), 0) > PATIENT
 
     def _learn(self, told: Trial) -> None:
         turn = len(self.told) - 1
@@ -112,8 +125,14 @@ class ForestSearch(Search):
 
     def _follows(self, turn: int) -> bool:
         # Whether the point of this turn is derived from the seeds.
-        after = turn - len(self._seeds)
-        return bool(self._seeds) and after >= 0 and (after < BURST or turn % SHARE == 0)
+        return self._descends(turn) or (bool(self._seeds) and turn >= len(self._seeds) and turn % SHARE == 0)
+
+    def _descends(self, turn: int) -> bool:
+        return bool(self._seeds) and 0 <= turn - len(self._seeds) < DESCENT
+
+    def _neighbours_of_best(self) -> list[Point]:
+        """Points one value away from the best one; none before a point has a time."""
+        return [] if self.best is None else [point for side in self.space.neighbours(self.best.point) for point in side]
 
     def _new(self, points: Iterable[Point | None]) -> list[Point]:
         return [point for point in dict.fromkeys(points) if point is not None and self.is_new(point)]
