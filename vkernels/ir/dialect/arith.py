@@ -153,7 +153,7 @@ class IntegerPredicate(CustomDirective):
     attribute: AttributeVariable
 
     def parse(self, parser: Parser, state: ParsingState) -> None:
-        name = parser.parse_identifier("predicate")
+        name = parser.parse_identifier()
         if name not in self.PREDICATES:
             parser.raise_error(f"{name} is not a predicate; there are {', '.join(self.PREDICATES)}")
         self.attribute.set(state, IntegerAttr(self.PREDICATES.index(name), 64))
