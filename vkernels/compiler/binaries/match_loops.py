@@ -174,14 +174,15 @@ def _shared(
     number: int, code: KernelCode, chosen: Sequence[int], times: Sequence[float], trips: float | None,
     around: float | None,
 ) -> float | None:  # fmt: skip
-    """The trips of a loop that others, left-overs of unrolling, may share its source with."""
+    """The trips of a loop that others, left-overs of unrolling, may share its source with: those without tensor cores
+    where it has some are none of it."""
     if trips is None:
         return None
     parent = code.regions[number].parent
     role = code.regions[number].role
     same = [n for n, loop in enumerate(chosen) if loop == chosen[number] and code.regions[n].role == role]
     alike = [n for n in same if code.regions[n].parent == parent]
-    main = max(alike, key=lambda n: (times[n], -n))
+    main = max(alike, key=lambda n: (bool(code.regions[n].tensor), times[n], -n))
     if number == main:
         return float(trips // times[main]) if around in (None, 1.0) and trips.is_integer() else trips / times[main]
     if number != max((n for n in alike if n != main), key=lambda n: (times[n], -n)) or times[number] == times[main]:

@@ -1,0 +1,34 @@
+"""Which loop of a binary is which of its source, where several have lines of one."""
+
+from __future__ import annotations
+
+from vkernels.compiler.binaries.instructions import TensorShape
+from vkernels.compiler.binaries.loop_use import LoopUse, TensorUse
+from vkernels.compiler.binaries.match_loops import trips_of
+from vkernels.compiler.binaries.read_code import KernelCode
+from vkernels.compiler.binaries.source_loops import read_source
+
+SOURCE = """module {
+  tt.func public @kernel(%x: !tt.ptr<f32>) {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %c9 = arith.constant 9 : i32
+    scf.for %k = %c0 to %c9 step %c1  : i32 {
+      %v = tt.load %x : !tt.ptr<f32>
+    }
+    tt.return
+  }
+}
+"""
+
+
+def region(first: int, parent: int | None, products: int = 0) -> LoopUse:
+    tensor = (TensorUse("HMMA", TensorShape(16, 8, 16, "float16"), products),) if products else ()
+    return LoopUse(first, first + 9, parent, parent is not None, 10, 0, {}, {}, tensor, 0, 0, 10, 10, 0, {7: 10}, {})
+
+
+def test_of_loops_with_the_same_lines_the_one_with_products_runs() -> None:
+    """A loop before it that has none is a part that the compiler took apart; ptxas makes some on sm_80."""
+    source = read_source(SOURCE)
+    code = KernelCode("sm_80", 4, 32, (region(0, None), region(100, 0), region(200, 0, products=8)))
+    assert trips_of(code, source, source.trips({})) == [1.0, 0.0, 9.0]
