@@ -28,6 +28,7 @@ def dense(operator: Operator) -> np.ndarray:
     return columns
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("number", PROBLEMS)
 def test_operators_are_symmetric_and_definite(number):
     operator = make_operator(PROBLEMS[number], 2, (2, 1, 2), curve=0.07)
@@ -37,7 +38,7 @@ def test_operators_are_symmetric_and_definite(number):
     np.testing.assert_allclose(operator.diagonal.ravel(), np.diag(matrix), rtol=1e-12)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("degree", range(1, 7))
 @pytest.mark.parametrize("kind", KINDS)
 def test_symmetry_and_definiteness_of_random_vectors(kind, degree):
@@ -54,7 +55,7 @@ def test_symmetry_and_definiteness_of_random_vectors(kind, degree):
     assert (u * image).sum() > 0
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("degree", "coarse"), [(1, 6), (2, 3), (3, 2), (4, 2)])
 @pytest.mark.parametrize("curve", [0.0, 0.05])
 @pytest.mark.parametrize("number", PROBLEMS)

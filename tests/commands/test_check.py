@@ -339,6 +339,7 @@ def _runs(process):
         return False
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("kernel", "more"),
     [

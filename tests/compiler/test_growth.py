@@ -31,6 +31,7 @@ def grown(what: str, begin: int, count: int, known: int, seconds: float) -> floa
     return float(done.stdout)
 
 
+@pytest.mark.thorough
 def test_200_compiles_leave_little_once_the_tables_are_full():
     assert grown("both", 80, 200, 32, 500) < MOST * 200 / 2000
 

@@ -41,6 +41,7 @@ def aligned(shape):
     return torch.randn(shape)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_plans_change_and_results_stay_right(calibrated, tmp_path, threads):
     before, plans = vk.get_threads(), []

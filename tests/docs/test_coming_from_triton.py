@@ -36,6 +36,7 @@ def test_the_kernels_here_are_right():
     compare(importlib.import_module("lines_vkernels"), fresh_seed())
 
 
+@pytest.mark.thorough
 def test_the_kernels_in_triton_are_right():
     command = [sys.executable, "-m", "tests.docs.beside_triton", str(fresh_seed())]
     environment = os.environ | {"TRITON_INTERPRET": "1"}

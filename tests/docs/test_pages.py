@@ -16,7 +16,7 @@ PAGES = [
     "../README.md",
     "index.md",
     "install.md",
-    "bundles.md",
+    pytest.param("bundles.md", marks=pytest.mark.thorough),  # it compiles much
     "concepts.md",
     "first-kernels.md",
     "measuring.md",
@@ -34,10 +34,13 @@ PAGES = [
     "needs.md",
     "planning.md",
     pytest.param("searches.md", marks=pytest.mark.thorough),  # it imports scikit-learn and asks a forest
-    "tutorial.md",
-    "debugging.md",
+    pytest.param("tutorial.md", marks=pytest.mark.thorough),  # it compiles much
+    pytest.param("debugging.md", marks=pytest.mark.thorough),  # it compiles much
     "spdnn.md",
-    *(f"library/{page.name}" for page in sorted((DOCS / "library").glob("*.md"))),
+    *(
+        pytest.param(f"library/{page.name}", marks=pytest.mark.thorough if page.stem == "finite-elements" else ())
+        for page in sorted((DOCS / "library").glob("*.md"))
+    ),
 ]
 
 

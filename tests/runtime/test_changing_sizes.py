@@ -84,6 +84,7 @@ def test_rows_and_columns_may_change_at_once_in_any_layout(launcher_of):
         torch.testing.assert_close(same.double(), torch.softmax(x.double(), -1), rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.thorough
 def test_attention_of_changing_lengths(launcher_of):
     attention = launcher_of(attention_rows)
     for length in (5, 70, 33, 40, 90, 1, 64, 150):

@@ -168,6 +168,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("is_set", [True, False])
 def test_a_worker_that_loads_data_uses_one_thread_unless_it_sets_another(tmp_path, is_set):
     script = tmp_path / "loads.py"

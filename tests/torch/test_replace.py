@@ -78,6 +78,7 @@ def times(monkeypatch: pytest.MonkeyPatch, faster: Callable[[Any], bool]) -> lis
     return seen
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_results_gradients_and_state_stay(name: str) -> None:
     model, x = example(name)

@@ -15,7 +15,6 @@ import numpy as np
 from jaxtyping import Float, Int
 
 import vkernels.language as vk
-from vkernels.ir.analysis.needs import NeedsDevice
 from vkernels.ir.errors import ArgumentError
 from vkernels.runtime.present_target import present_target
 
@@ -257,6 +256,8 @@ def sizes_on_gpu(depth: int, width: int, device: Any = None) -> tuple[int, int]:
 def _has_room(device: Any) -> bool:
     """Whether a GPU's groups of warps multiply what is in shared memory, or its threads have registers for results of
     wide heads, as those of AMD's CDNA have."""
+    from vkernels.ir.analysis.needs import NeedsDevice  # takes long, and frozen kernels do without
+
     limits = present_target(str(device)).limits
     return limits.dots_from_shared or NeedsDevice.of(limits).registers >= MANY_REGISTERS
 

@@ -60,7 +60,14 @@ def entries(cache: Path) -> set[str]:
 
 
 @pytest.mark.skipif(len(usable()) == 1, reason="on one core nothing is compiled ahead")
-@pytest.mark.parametrize("name", ["scaled", "matmul", pytest.param("softmax_rows", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "scaled",
+        pytest.param("matmul", marks=pytest.mark.thorough),
+        pytest.param("softmax_rows", marks=pytest.mark.thorough),
+    ],
+)
 def test_who_measures_finds_what_was_compiled_ahead(name: str, cache: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(benches, "PRECOMPILE_AFTER_SECONDS", 0.0)
     seed = np.random.SeedSequence().entropy

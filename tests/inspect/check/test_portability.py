@@ -100,6 +100,7 @@ def test_every_kernel_of_the_library_is_in_the_matrix(matrix: ModuleType) -> Non
     assert sorted(subject.name for subject in matrix.SUBJECTS) == sorted(NAMES)
 
 
+@pytest.mark.thorough
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("number", range(len(SAMPLE)))
 def test_absurd_sizes_fit_small_gpus(matrix: ModuleType, tools: CheckTools, number: int) -> None:

@@ -55,7 +55,7 @@ def sizes_for(kernel, data):
     return sizes
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("limits", [CPU, GPU], ids=["cpu", "gpu"])
 @pytest.mark.parametrize("name", KERNELS)
 def test_what_was_chosen_before_changes_no_choice(name, limits):
@@ -77,7 +77,7 @@ def is_power(number):
     return number > 0 and number & (number - 1) == 0
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", ["cpu", "gpu"])
 @pytest.mark.parametrize("name", KERNELS)
 @settings(max_examples=2, **QUICKLY)

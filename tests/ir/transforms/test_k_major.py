@@ -93,6 +93,7 @@ def test_products_of_bytes() -> None:
     run_three_ways(module, made, SIZES, plan, Facts(), tolerance=0)
 
 
+@pytest.mark.thorough
 def test_a_stack_of_axes_with_a_border() -> None:
     """Other dimensions keep their index: sums of axes, and guards beyond the image's border."""
     sizes = {"B": 2, "O": 17, "C": 19, "R": 3, "S": 3, "H": 9, "W": 13, "Y": 5, "X": 13}

@@ -12,10 +12,12 @@ import vkernels as vk
 from tests.compiler.test_code_providers import finished
 from vkernels.ir.errors import OptionError
 from vkernels.library.rows import softmax_rows
+from vkernels.runtime import cohosted_calls
 from vkernels.runtime.coordinator import gpu_company
 from vkernels.runtime.coordinator.cohost import LEASE
 from vkernels.runtime.coordinator.gpu_company import GpuCompany
 from vkernels.runtime.dispatch import Launcher
+from vkernels.runtime.threads import forget_calls
 from vkernels.targets import target_named
 from vkernels.targets.slices.shares import share_of
 
@@ -24,11 +26,14 @@ from .fakes import FakeDriver, OnGpu, use
 
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
-    """A GPU on which `others` tasks are at work, besides the calling one."""
+    """A GPU. Afterwards calls are as in a process that never used `cohost`."""
     driver = FakeDriver()
     use(monkeypatch, driver)
+    monkeypatch.setattr(cohosted_calls, "in_use", False)
     yield driver
     finished()
+    cohosted_calls.in_use = False
+    forget_calls()
 
 
 def shared_by(monkeypatch: pytest.MonkeyPatch, tasks: int) -> None:

@@ -40,7 +40,7 @@ def facts_of(turned: tuple[bool, bool], sizes: dict[str, int] | None = None) -> 
     return Facts(sizes or {}, strides={"a": a, "b": b, "out": (-1, 1)}, distinct=True)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("shape", "turned"), CASES)
 @pytest.mark.parametrize("tile", TILES)
 @pytest.mark.parametrize(("signs", "parts"), [("ss", 1), ("su", 3), ("us", 1), ("uu", 1)])
@@ -57,7 +57,7 @@ def test_int8_is_exact_for_all_signs(
     np.testing.assert_array_equal(out, product(a, b, signs))
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("shape", "turned"), CASES)
 @pytest.mark.parametrize("tile", TILES)
 @pytest.mark.parametrize(
@@ -84,6 +84,7 @@ def test_floats_are_within_the_bound_and_as_interpreted(
         np.testing.assert_array_equal(out, seen)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("element", ["bf16", "f16", "i8"])
 @pytest.mark.parametrize(("rows", "depth", "is_whole"), [(64, 128, True), (48, 128, False), (64, 130, False)])
 def test_whole_rows_are_read_where_they_are(element: str, rows: int, depth: int, is_whole: bool) -> None:

@@ -58,7 +58,7 @@ PLANS = [
 ]
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("shape", "turned"), CASES)
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_int8_wraps_as_the_sum_of_products_does() -> None:
     assert (out == np.int64(128 * 128 * k).astype(np.int32)).all()
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("shape", "turned"), CASES)
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize(("unit", "register_bytes"), [("avx512-bf16", 64), ("avx512-bf16", 32), ("neon-bf16", 16)])
@@ -170,7 +170,7 @@ BLOCK_PLANS = [
 """Plans with an even number of rows and of columns."""
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("shape", "turned"), CASES)
 @pytest.mark.parametrize("plan", BLOCK_PLANS)
 @pytest.mark.parametrize("signs", ["ss", "uu", "su", "us"])
@@ -200,6 +200,7 @@ def test_blocks_of_bf16_are_within_the_bound_and_as_interpreted(
     test_bf16_is_within_the_bound_and_as_interpreted(plan, shape, turned, "neon-mmla-bf16", 16)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("rows", "columns"), [(3, 32), (4, 21), (1, 16)])
 def test_odd_tiles_take_another_unit_than_blocks(rows: int, columns: int) -> None:
     plan = Plan({"i": rows, "j": columns}, {"k": 8}, packs=("a", "b"), lanes="j")
@@ -223,6 +224,7 @@ def test_plans_without_words_use_no_unit(plan: Plan) -> None:
     assert "vk.word_dot" not in mapped
 
 
+@pytest.mark.sample(2)
 @pytest.mark.skipif("vnni" not in host_dot_units(), reason="this processor has no VNNI")
 @pytest.mark.parametrize("lanes", [1, 3, 5, 16, 21, 48])
 def test_this_processors_unit_is_exact(lanes: int) -> None:
