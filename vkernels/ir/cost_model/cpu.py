@@ -8,10 +8,11 @@ import numpy as np
 
 from ..limits import Limits
 from .atomics import IN_TURN, copied_bytes
+from .cache_sets import Sets
 from .core_rates import CoreRates, cpu_rates
 from .cpu_packs import packing
 from .cpu_registers import cpu_spills, cpu_streamed, slots
-from .cpu_rows import BUFFERED, GRADUAL, OWN, cycles_of_far_lines, cycles_of_rows, fetched_lines, line_costs
+from .cpu_rows import BUFFERED, GRADUAL, OWN, WAY, cycles_of_far_lines, cycles_of_rows, fetched_lines, line_costs
 from .cpu_steps import StepCycles, across, broken_chunks, in_tails, step_cycles
 from .cpu_words import Words, chain_of, words_of
 from .loops import LINE, Loop, LoopStep
@@ -59,7 +60,10 @@ def cpu_times(at: PlanBatch, limits: Limits, registers: Numbers) -> ModeledTimes
     uneven = np.ceil(at.threads_of_work / cores) * cores / at.threads_of_work
     cycles = _all_cycles(at, limits, rates, registers)
     traffic = CacheTraffic(at, on_chip_counts=True, resident=busy)
-    beyond_2 = traffic.missed_by_touch(limits.shared * OWN, LINE, gradual=GRADUAL)
+    # Only in level 2: rows that level 1 has no place for come in time (1 % between 512 packed rows and others).
+    sets = Sets(WAY, limits.shared * OWN)
+    own = CacheTraffic(at, on_chip_counts=True, resident=busy, sets=sets) if sets.matter(at) else traffic
+    beyond_2 = own.missed_by_touch(limits.shared * OWN, LINE, gradual=GRADUAL)
     level_3 = limits.cache * core.cache_share
     lines = line_costs(core, traffic.distinct() > level_3)
     far = np.where(traffic.distinct() > limits.shared, cycles_of_far_lines(at, lines), 0)

@@ -11,9 +11,9 @@ import numpy as np
 
 from ..core_costs import CoreCosts
 from ..limits import Limits
+from .cache_sets import part_lost
 from .loops import LINE, Loop, LoopAccess, LoopStep, executed
 from .plan_batch import Numbers, PlanBatch, clipped
-from .traffic import part_lost
 
 RESTART = 25
 """Lines of a row that passes by beside others until it is prefetched: one alone goes on into the next, as short ones

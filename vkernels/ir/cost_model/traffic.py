@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .cache_sets import RowsApart, Sets, bytes_apart, part_lost, row_of
 from .index_sums import Region
-from .loops import MOST_ALIGNED, Axes, Loop, LoopAccess, LoopStep, executed, trip_of
+from .loops import Axes, Loop, LoopAccess, LoopStep, executed, trip_of
 from .plan_batch import Numbers, PlanBatch, clipped
 from .repeating import GROUP, repeating
 from .windows import Window, elements_in, overlap, windows_of
@@ -25,8 +26,8 @@ _Key = tuple[str | Window, _Scope, frozenset[str], bool]
 """A loop's axis, or a window, what one trip of it holds, the axes inside it, and whether it is `alone`."""
 
 
-_Touched = tuple[Axes, tuple[Window, ...], bool, float]
-"""The axes and windows of a touch, whether it is of a home, and bytes of an element, of all copies."""
+_Touched = tuple[Axes, tuple[Window, ...], bool, RowsApart | None, float]
+"""The axes and windows of a touch, whether it is of a home, its rows for `Sets`, bytes of an element in all copies."""
 
 
 @dataclass(frozen=True)
@@ -76,11 +77,11 @@ class CacheTraffic:
 
     Programs run in the plan's order, so the loops over the two fastest tile axes m and n of a plan with groups are:
     groups of programs along m, n, programs of a group. What lacks n is found again if the strips of one group fit, and
-    what lacks m is read again by every group, not by every program along m.
+    what lacks m is read again by every group, not by every program along m. `sets`: where rows compete for lines.
     """
 
-    def __init__(self, at: PlanBatch, on_chip_counts: bool, resident: Numbers = 1):
-        self.at = at
+    def __init__(self, at: PlanBatch, on_chip_counts: bool, resident: Numbers = 1, sets: Sets | None = None):
+        self.at, self.sets = at, sets
         self.resident = resident
         self.swizzle, order = at.choices.swizzle, at.choices.order
         self.grouped = order[-2] if self.swizzle > 1 and len(order) > 1 else None
@@ -126,7 +127,7 @@ class CacheTraffic:
         sizes: dict[Region, float] = {}
         for _, _, touch, region in self.touches:
             if touch.home is None:
-                sizes[region] = max(sizes.get(region, 0.0), self._elements(touch) * _width(touch))
+                sizes[region] = max(sizes.get(region, 0.0), self._elements(touch) * bytes_apart(touch))
         return sizes
 
     def distinct(self, without: Collection[str] = ()) -> float:
@@ -136,7 +137,7 @@ class CacheTraffic:
     def written(self, places: Collection[str] | None = None) -> Numbers:
         """Bytes that stores to tensors, or to some of them, write, each element once."""
         sizes = {
-            region: self._elements(touch) * _width(touch)
+            region: self._elements(touch) * bytes_apart(touch)
             for _, _, touch, region in self.touches
             if touch.writes and touch.home is None
         }
@@ -320,7 +321,7 @@ class CacheTraffic:
         if (found := self._footprints.get((scope, inner))) is None:
             found = 0
             for touched, regions in self._touched_in(scope).items():
-                taken = (self._gone_through(each, inner) * each[-1] for each in touched)
+                taken = (self._bytes_through(each, inner) for each in touched)
                 found = found + regions * reduce(np.maximum, taken)
             self._footprints[scope, inner] = found
         return found
@@ -331,14 +332,27 @@ class CacheTraffic:
             found: dict[Region, dict[_Touched, None]] = {}
             for number, _, touch, region in self.touches:
                 if scope is None or number in scope:
-                    width = _width(touch) * (2 if touch.place in self.at.choices.copies else 1)
-                    found.setdefault(region, {})[touch.axes, windows_of(touch), touch.home is not None, width] = None
+                    width = bytes_apart(touch) * (2 if touch.place in self.at.choices.copies else 1)
+                    rows = None if self.sets is None else row_of(touch, self.at)
+                    found.setdefault(region, {})[touch.axes, windows_of(touch), touch.home is not None, rows, width] = (
+                        None
+                    )
             self._touched[scope] = Counter(map(tuple, found.values()))
         return self._touched[scope]
 
+    def _bytes_through(self, touched: _Touched, inner: frozenset[str]) -> Numbers:
+        """Bytes that a touch takes of a cache while some axes are gone through."""
+        *_, rows, width = touched
+        elements = self._gone_through(touched, inner)
+        if rows is None or self.sets is None:
+            return elements * width
+        group = self.grouped if GROUP in inner and self.grouped not in inner else None
+        along = self._positions(rows.run, rows.run in inner or rows.run == group, group)
+        return self.sets.taken(elements / along, along * width, rows.stride)
+
     def _gone_through(self, touched: _Touched, inner: frozenset[str]) -> Numbers:
         """Elements that a touch takes while some axes are gone through."""
-        axes, windows, homed, _ = touched
+        axes, windows, homed, _, _ = touched
         if (key := (axes, windows, homed, inner)) in self._grown:
             return self._grown[key]
         programs = self.at.choices.order if homed else ()
@@ -381,20 +395,6 @@ class CacheTraffic:
         return clipped(np.maximum(most / together, (used + edge) / used), min(steps, most), most)
 
 
-def _width(touch: LoopAccess) -> float:
-    """Bytes of memory for each element, with those between where only every so many is taken, up to a line."""
-    steps = 1 if touch.spread is None else touch.spread[1]
-    return min(touch.element_bytes * steps, max(touch.element_bytes, MOST_ALIGNED))
-
-
 def _added(rows: Table) -> Numbers:
     """The sum of rows, one after another: NumPy's own sum of few columns adds in another order."""
     return np.add.accumulate(rows, axis=0)[-1] if len(rows) else 0.0
-
-
-def part_lost(taken: Numbers, capacity: Numbers, gradual: float) -> Numbers:
-    """The part of what is touched again that a cache has lost meanwhile."""
-    if not gradual:
-        return np.where(taken <= capacity, 0.0, 1.0)
-    least = capacity * (1 - gradual)
-    return clipped((taken - least) / np.maximum(1, 2 * gradual * capacity), 0, 1)
