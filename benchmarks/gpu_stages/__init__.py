@@ -30,6 +30,7 @@ STAGES: dict[str, tuple[Part, ...]] = {
         Part("model: right", "model_right", parallel=True),
         Part("model", "model_timed", after="model: right"),
     ),
+    "sharing": (Part("sharing", "sharing", judged=True),),
     "memory": (Part("memory", "memory"),),
 }
 """In the order in which a day takes them."""

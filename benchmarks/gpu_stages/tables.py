@@ -93,6 +93,25 @@ def memory(rows: Sequence[Record]) -> list[str]:
     return table(("case", "status", "MiB", "plain, ms", "limited, ms", "of plain's speed", "of simulated"), cells)
 
 
+def sharing(rows: Sequence[Record]) -> list[str]:
+    """Of the high task's calls p50 and p99 over those alone; the low task's calls over those as the device shares."""
+    cells = []
+    for each in rows:
+        if "alone" not in each:
+            continue
+        alone, default = each["alone"], each["default"]
+        for setting in ("default", "streams", "ours"):
+            found = each[setting]
+            cells.append(
+                (
+                    each["case"], setting, spread(alone["p50"], 1),
+                    *(f"{found[name]['median'] / alone[name]['median']:.2f}" for name in ("p50", "p99")),
+                    f"{found['rate']['median'] / default['rate']['median']:.2f}",
+                )
+            )  # fmt: skip
+    return table(("high beside low", "setting", "alone, µs", "p50", "p99", "low / default"), cells)
+
+
 def spread(quartiles: dict[str, float], digits: int = 2) -> str:
     """Median, and quartiles in brackets."""
     middle, lower, upper = (f"{quartiles[name]:.{digits}f}" for name in ("median", "lower", "upper"))
@@ -220,6 +239,6 @@ def fitting(rows: Sequence[Record]) -> list[str]:
 
 TABLES = {
     "memory": memory, "time": times, "time: right": ways, "model: plans": drawn, "model: right": fitting,
-    "model": model,
+    "model": model, "sharing": sharing,
 }  # fmt: skip
 """Of a part's rows; the others have `plain`."""
