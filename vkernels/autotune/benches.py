@@ -16,7 +16,7 @@ from vkernels.inspect.task import Task
 from vkernels.ir.errors import Error
 from vkernels.ir.system_resources import ThreadPool
 
-from .measure import Bench, BenchOptions, BySetting, Candidate, Measurement, Measures, Outcome, Setting
+from .measure import Bench, BenchOptions, BySetting, Candidate, Failed, Measurement, Measures, Outcome, Setting
 from .measure.lock import lock_names, locked
 from .measure.measures import CANDIDATE_SECONDS
 from .slice_names import CpuAffinity, place_of, usable
@@ -161,6 +161,18 @@ class SharedBench(Measures):
             self.best = outcome.seconds
         return outcome
 
+    @property
+    def at_once(self) -> int:
+        """As of `Bench`; several slices of a CPU have no cores to spare."""
+        if self.place.device == CPU and len(self._benches.slices) > 1:
+            return 1
+        return self._benches.at_once(self.place)
+
+    def prepare(self, candidates: Sequence[Candidate], timeout: float = CANDIDATE_SECONDS) -> list[Failed | None]:
+        """As `Bench.prepare`."""
+        with self._benches.bench(self.place) as bench:
+            return bench.prepare(candidates, timeout)
+
     def shared_outcomes(self) -> list[tuple[Candidate, Outcome]]:
         """Measurements of all equal slices since the last call."""
         found = self._benches.log(self.place, self._seen)
@@ -246,6 +258,10 @@ class Benches(AbstractContextManager["Benches"]):
             self._check_interrupt()
         finally:
             free.put(bench)
+
+    def at_once(self, place: CpuAffinity) -> int:
+        """How many candidates a bench of this kind of slice prepares together."""
+        return self._benches[_kind(place)][0].at_once
 
     @property
     def spent(self) -> dict[str, float]:
@@ -350,6 +366,8 @@ class Benches(AbstractContextManager["Benches"]):
             return
         first, *others = self._all
         with suppress(Error):
+            for bench in self._all:
+                bench.begin_preparing()
             first.start()
         for bench in others:
             bench.plans = first.plans

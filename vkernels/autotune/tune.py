@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from vkernels.inspect.task import Task, kernel_of
 from vkernels.ir.budget import within
 from vkernels.ir.did_you_mean import did_you_mean
-from vkernels.ir.errors import OptionError
+from vkernels.ir.errors import OptionError, SetupError
 from vkernels.ir.limits import Limits
 from vkernels.ir.system_resources import ThreadPool
 
@@ -119,6 +119,8 @@ def read_space(task: Task, slice: str, bench: Measures, most: int, history: Hist
     if not isinstance(bench, Bench):
         return read(task, slice_limits(slice), most, history.best_plans)
     with ThreadPool(1) as pool:
+        with suppress(SetupError):  # which starting then reports
+            bench.begin_preparing()
         starting = pool.submit(bench.start)
         space = read(task, slice_limits(slice), most, history.best_plans)
         with suppress(OutOfTimeError):

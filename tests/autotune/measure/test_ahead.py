@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from vkernels.autotune.benches import Benches
 from vkernels.autotune.measure import (
     Bench,
     BenchOptions,
@@ -23,13 +25,15 @@ from vkernels.autotune.measure import (
 )
 from vkernels.autotune.measure import bench as benches
 from vkernels.autotune.measure import precompile as compiling_ahead
-from vkernels.autotune.measure.measuring_worker import MeasuringWorker
+from vkernels.autotune.measure.measuring_worker import Children, MeasuringWorker
 from vkernels.autotune.measure.precompile import MAX_AT_ONCE, MAX_AT_ONCE_FOR_A_GPU, PrecompileWorkers
 from vkernels.autotune.plan_space import read
 from vkernels.autotune.slice_names import slice_limits, usable
+from vkernels.compiler.request import CompileTarget
 from vkernels.inspect.task import Task
 from vkernels.ir.plan import Plan
 from vkernels.library.tasks import library_tasks
+from vkernels.targets import limits_of, target_named
 
 HERE = Path(__file__).parent / "hostile.py"
 SCALED = Task(f"{HERE}:scaled", {"N": 20_000}, {"x": "float32", "index": "int64", "out": "float32"})
@@ -171,3 +175,44 @@ def test_after_the_end_nothing_is_compiled(ahead: PrecompileWorkers):
     assert children
     assert not any(child.alive for child in children)
     assert ahead._compiled(0, planned(64), LONG) is None
+
+
+def test_code_for_a_gpu_is_compiled_by_what_is_known_of_it(tmp_path: Path, cache: Path):
+    target = target_named("h200-sxm-141")
+    gpu = CompileTarget(limits_of(target), target.architecture, target.key)
+    ahead = PrecompileWorkers(SCALED, usable(), 1, WorkerLimits(), tmp_path, gpu)
+    ahead.begin()
+    plan = Candidate(Plan(tiles={"i": 256}, lanes="i", order=("i",), warps=4), {"bad": "no"})
+    assert ahead.compile([plan], LONG) == [None]
+    assert entries(cache)
+    ahead.close()
+
+
+def test_idle_processes_are_kept_for_the_next_task(tmp_path: Path):
+    with Children() as idle:
+        ahead = PrecompileWorkers(SCALED, usable()[:1], 1, WorkerLimits(), tmp_path, idle=idle)
+        assert ahead.compile([planned(64)], LONG) == [None]
+        (child,) = ahead._children
+        ahead.close()
+        after = PrecompileWorkers(
+            replace(SCALED, shape={"N": 64}), usable()[:1], 1, WorkerLimits(), tmp_path, idle=idle
+        )
+        assert after.compile([planned(32)], LONG) == [None]
+        assert after._children == [child]
+        after.close(keep=False)
+        assert not child.alive
+
+
+def test_a_slice_alone_prepares_as_its_bench_does(tmp_path: Path):
+    gpu = Benches(SCALED, ["nvidia:0"]).on("nvidia:0")
+    assert gpu.at_once == min(len(usable()), MAX_AT_ONCE_FOR_A_GPU)
+    with Benches(SCALED, [SLICE], BenchOptions(locks=tmp_path)) as alone:
+        bench = alone.on(SLICE)
+        assert bench.at_once == 1
+        assert isinstance(bench.measure(planned(64)), Measurement)
+        alone._all[0].spent["compiling"] = 10.0
+        assert bench.at_once == min(len(usable()), MAX_AT_ONCE)
+        assert bench.prepare([planned(32)]) == [None]
+    with Benches(SCALED, [SLICE, "cpu"], BenchOptions(locks=tmp_path)) as several:
+        several._all[0].spent["compiling"] = 10.0
+        assert several.on(SLICE).at_once == 1

@@ -14,6 +14,7 @@ from vkernels.compiler.arguments import CPU
 from vkernels.inspect.task import Task
 from vkernels.ir import errors
 from vkernels.ir.errors import Error, FileError, SetupError
+from vkernels.runtime.present_target import present_target
 
 from ..slice_names import CpuAffinity, place_of, usable
 from .measures import (
@@ -122,19 +123,27 @@ class Bench(Measures, AbstractContextManager["Bench"]):
         """Compile candidates in parallel, one per core."""
         if self.at_once == 1:
             return super().prepare(candidates, timeout)
-        if self._ahead is None:
-            options = self.options
-            self._ahead = PrecompileWorkers(
-                self.task, usable()[: self.at_once], len(self.place.cores), options.bounds, options.locks,
-                self.place.device, options.until,
-            )  # fmt: skip
         try:
-            failed = self._ahead.compile(candidates, timeout)
+            failed = self._compilers().compile(candidates, timeout)
             self._check_time("while plans were compiled")
             return failed
         except BaseException:  # after an interrupt they may still be compiling
-            self._end_ahead()
+            self._end_ahead(keep=False)
             raise
+
+    def begin_preparing(self) -> None:
+        """Start the processes that compile in parallel, where there will be any; they come up in the background."""
+        if self.place.device != CPU and self.at_once > 1 and not self.options.is_over:
+            self._compilers().begin()
+
+    def _compilers(self) -> PrecompileWorkers:
+        if self._ahead is None:
+            options, device = self.options, self.place.device
+            self._ahead = PrecompileWorkers(
+                self.task, usable()[: self.at_once], len(self.place.cores), options.bounds, options.locks,
+                None if device == CPU else present_target(device), options.until, self._children,
+            )  # fmt: skip
+        return self._ahead
 
     def renew_inputs(self) -> None:
         self.options, self._stale = replace(self.options, seed=self.options.seed + 1), True
@@ -268,9 +277,9 @@ class Bench(Measures, AbstractContextManager["Bench"]):
         if self.options.is_over:
             raise OutOfTimeError(self.task, doing)
 
-    def _end_ahead(self) -> None:
+    def _end_ahead(self, keep: bool = True) -> None:
         if self._ahead is not None:
-            self._ahead.close()
+            self._ahead.close(keep)
             self._ahead = None
 
     def _discard(self) -> None:

@@ -212,6 +212,9 @@ class Measures(ABC):
         """Compile candidates in parallel before they are measured one after another; return their failures."""
         return [None] * len(candidates)
 
+    def begin_preparing(self) -> None:  # noqa: B027 (optional)
+        """Start what `prepare` needs, and do not wait for it."""
+
     def shared_outcomes(self) -> list[tuple[Candidate, Outcome]]:
         """Outcomes measured on equal slices since the last call."""
         return []

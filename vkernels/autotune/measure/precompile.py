@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import inf
 from pathlib import Path
 from typing import Any
 
 from vkernels.compiler.arguments import CPU
+from vkernels.compiler.request import CompileTarget
 from vkernels.inspect.task import Task, task_from_json
 from vkernels.ir.errors import FileError, SetupError
+from vkernels.ir.limits import limits_from
 from vkernels.ir.system_resources import ThreadPool
 from vkernels.runtime.present_target import present_target
 from vkernels.runtime.threads import set_threads
@@ -19,7 +21,7 @@ from vkernels.runtime.threads import set_threads
 from ..arguments import scalars
 from .lock import lock_names, locked_one
 from .measures import Candidate, Failed, FailureReason, WorkerLimits, candidate_to_json, outcome_from_json
-from .measuring_worker import EndedError, MeasuringWorker
+from .measuring_worker import Children, EndedError, MeasuringWorker
 from .subject import classified, code_of
 
 MAX_AT_ONCE, MAX_AT_ONCE_FOR_A_GPU = 4, 8
@@ -40,19 +42,26 @@ class PrecompileWorkers:
         threads: int,
         bounds: WorkerLimits,
         locks: Path | None,
-        device: str = CPU,
+        gpu: CompileTarget | None = None,
         until: float = inf,
+        idle: Children | None = None,
     ) -> None:
-        """`threads`: of the calls on a CPU that the code is for; `locks`: the folder of the cores' locks; `device`: of
-        the calls, by torch's name; `until`: when compiling ends, on the monotonic clock."""
-        self._cores, self._bounds, self._until = tuple(cores), bounds, until
+        """`threads`: of the calls on a CPU that the code is for; `locks`: the folder of the cores' locks; `gpu`: that
+        calls are on, so that the processes need not look for it; `until`: when compiling ends, on the monotonic clock;
+        `idle`: processes that are taken before new ones are started, and get these back."""
+        self._cores, self._bounds, self._until, self._idle = tuple(cores), bounds, until, idle
         self._start = {
             "do": "start compiling", "task": task.to_request(), "threads": threads, "patience": bounds.lock_seconds,
-            "locks": None if locks is None else str(locks), "device": device,
+            "locks": None if locks is None else str(locks), "gpu": None if gpu is None else asdict(gpu),
         }  # fmt: skip
         self._children: list[MeasuringWorker | None] = [None] * len(self._cores)
         self._closed = False
         self._pool = ThreadPool(len(self._cores))
+
+    def begin(self) -> None:
+        """Start all processes, and do not wait for them."""
+        for number in range(len(self._cores)):
+            self._pool.submit(self._started, number)
 
     def compile(self, candidates: Sequence[Candidate], seconds: float) -> list[Failed | None]:
         """Compile candidates and return their failures. `seconds`: time limit of one."""
@@ -66,14 +75,18 @@ class PrecompileWorkers:
             found[number::count] = failures
         return found
 
-    def close(self) -> None:
-        """End all processes."""
+    def close(self, keep: bool = True) -> None:
+        """End all processes, or leave those that are idle to others. `keep`: nothing is being compiled."""
         self._closed = True
-        for child in filter(None, self._children):
+        idle = self._idle if keep else None
+        for child in filter(None, self._children if idle is None else ()):
             child.interrupt()
         self._pool.shutdown()
-        for child in filter(None, self._children):
-            child.kill()
+        for core, child in zip(self._cores, self._children, strict=True):
+            if child is not None and idle is not None:
+                idle.give((core,), child)
+            elif child is not None:
+                child.kill()
 
     def _compiled(self, number: int, candidate: Candidate, seconds: float) -> Failed | None:
         """The failure of a candidate; None too if no process could compile it, which the measurement then reports."""
@@ -96,8 +109,10 @@ class PrecompileWorkers:
             return None
         if child is not None and child.alive:
             return child
+        cores = self._cores[number : number + 1]
         with suppress(EndedError, SetupError):
-            child = self._children[number] = MeasuringWorker(self._cores[number : number + 1])
+            kept = None if self._idle is None else self._idle.take(cores)
+            child = self._children[number] = kept or MeasuringWorker(cores)
             limits = bounds.start_seconds, bounds.lock_seconds, bounds.memory_bytes, self._until
             answer = child.ask(self._start, *limits)
             if "ready" in answer:
@@ -110,7 +125,7 @@ class PrecompileWorkers:
 class PrecompileTask:
     """In a worker: compiles candidates of a task for a device of this machine and leaves the code on disk.
 
-    `numbers`: the scalars of its calls; `tell`: sends notes of what comes next.
+    `numbers`: the scalars of its calls; `tell`: sends notes of what comes next; `target`: of the calls.
     """
 
     task: Task
@@ -119,19 +134,21 @@ class PrecompileTask:
     locks: Path | None
     patience: float
     tell: Callable[[str], None]
-    device: str = CPU
+    target: CompileTarget
 
     @staticmethod
     def start(
         request: dict[str, Any], cores: Sequence[int], answer: Callable[[dict[str, Any]], None]
     ) -> PrecompileTask:
-        """For calls on the requested device and number of threads. Raises what is wrong with the task."""
+        """For calls on the requested GPU, or number of threads. Raises what is wrong with the task."""
         set_threads(request["threads"])
+        gpu = request["gpu"]
+        target = present_target(CPU) if gpu is None else CompileTarget(**{**gpu, "limits": limits_from(gpu["limits"])})
         folder = None if request["locks"] is None else Path(request["locks"])
         task = task_from_json(request["task"])
         return PrecompileTask(
             task, scalars(task), tuple(cores), folder, request["patience"],
-            lambda what: answer({"note": what, "of": 0}), request["device"],
+            lambda what: answer({"note": what, "of": 0}), target,
         )  # fmt: skip
 
     def compile(self, candidate: Candidate) -> Failed | None:
@@ -140,6 +157,6 @@ class PrecompileTask:
         with locked_one(names, self.patience, self.locks, lambda: self.tell("waiting")):
             self.tell("compiling")
             with classified(FailureReason.COMPILE_ERROR) as report:
-                code_of(self.task, candidate, self.numbers, present_target(self.device))
+                code_of(self.task, candidate, self.numbers, self.target)
                 return None
         return report.failure
