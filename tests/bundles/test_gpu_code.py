@@ -364,3 +364,18 @@ def test_a_process_without_compilers_starts_it(real):
         [sys.executable, "-c", textwrap.dedent(script), real], capture_output=True, text=True, timeout=120
     )
     assert (done.returncode, done.stdout) == (0, "\n"), done.stderr
+
+
+def test_a_gpu_of_this_machine_is_a_target_by_its_number(monkeypatch):
+    class Here(FakeDriver):
+        def target(self, device):
+            return replace(target_named("h200-sxm-141"), key=f"nvidia:{device}", like="h200-sxm-141")
+
+    use(monkeypatch, Here())
+    known = target_of("h200-sxm-141")
+    here = target_of("nvidia:0")
+    assert (here.name, here.architecture, here.limits) == ("h200-sxm-141", known.architecture, known.limits)
+    part = target_of("nvidia:0:1g.18gb")
+    assert (part.name, part.limits) == ("h200-sxm-141:1g.18gb", target_of("h200-sxm-141:1g.18gb").limits)
+    with pytest.raises(vk.OptionError, match="amd:0: this is NVIDIA H200"):
+        target_of("amd:0")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -19,6 +20,7 @@ from vkernels.ir.errors import Error, OptionError
 from vkernels.ir.launch_arguments import LaunchParameter
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
+from vkernels.runtime.gpu import device as gpus
 from vkernels.runtime.gpu.loading import hidden_parameters
 from vkernels.targets import known_targets, limits_of
 from vkernels.targets.slices import target_or_slice
@@ -63,7 +65,18 @@ class GpuPiece:
 
 
 def gpu_target(name: str) -> GpuTarget:
-    """The target of a name: `h100-sxm5-80`, `mi300x`, or a slice, `h100-sxm5-80:1g.10gb`. Raises `OptionError`."""
+    """The target of a name: `h100-sxm5-80`, `mi300x`, a GPU of this machine, `nvidia:0`, or a slice of one of them,
+    `h100-sxm5-80:1g.10gb`.
+
+    Raises `OptionError` for other names, and `SetupError` where the GPU is not here.
+    """
+    if here := re.fullmatch(r"((?:nvidia|amd):(\d+))(:.+)?", name):
+        device, number, part = here.groups("")
+        target = gpus.present_gpu(f"cuda:{number}").target
+        if target.vendor != device.partition(":")[0]:
+            raise OptionError(f"--targets: {device}: this is {target.name}")
+        found = target_or_slice(f"{device}{part}", {device: target})
+        return GpuTarget(f"{target.like or device}{part}", found.architecture, limits_of(found))
     found = target_or_slice(name, known_targets())
     if found.vendor == "cpu":
         raise OptionError(f"--targets: {name}: this is no GPU")
