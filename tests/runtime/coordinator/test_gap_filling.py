@@ -10,9 +10,11 @@ import pytest
 from tests.library.reference import fresh_seed
 from vkernels.runtime.coordinator.gap_filling import (
     CHUNK,
+    LONGEST_PATIENCE,
     LONGEST_WAIT,
     MOST_OUT,
     PATIENCE,
+    SHORT,
     GapFilling,
     Waiting,
     best_fit,
@@ -114,14 +116,14 @@ def test_a_long_call_is_started_in_as_many_units_as_fit():
 
 def test_a_call_of_higher_priority_stops_filling_at_once_and_waits_for_what_is_out():
     host = Host()
-    low, high = profile(1e-4), profile(1e-3, gap=1e-3)
+    low, high = profile(1.2e-4), profile(1e-3, gap=1e-3)
     host.call(high, 1e-3)
     host.device.now = 1e-3
     for _ in range(MOST_OUT):
         call = Waiting(low, 10, True)
         host.queue(call)
         assert host.may_start(call)
-        host.start(call, 1, 1e-4)
+        host.start(call, 1, 1.2e-4)
     blocked = Waiting(low, 10, True)
     host.queue(blocked)
     assert not host.may_start(blocked), "enough is out"
@@ -131,6 +133,31 @@ def test_a_call_of_higher_priority_stops_filling_at_once_and_waits_for_what_is_o
     host.filling.end_upper(host.high, high, *host.device.launch(1e-3))
     assert not host.may_start(blocked, 1.6e-3)
     assert host.may_start(blocked, 2.6e-3)
+
+
+def test_more_short_calls_are_out_than_long_ones():
+    host = Host()
+    short, high = profile(3e-5), profile(1e-3, gap=1e-3)
+    host.call(high, 1e-3)
+    host.device.now = 1e-3
+    started = 0
+    while True:
+        call = Waiting(short, 1, False)
+        host.queue(call)
+        if not host.may_start(call):
+            break
+        host.start(call, 1, 3e-5)
+        started += 1
+    assert started == int(SHORT / 3e-5) + 1 > MOST_OUT
+
+
+def test_who_waits_looks_again_when_something_may_have_changed():
+    host = Host()
+    host.call(profile(4e-4, gap=1e-3), 4e-4)
+    assert host.filling._quiet_for(1e-4) == pytest.approx(3e-4)  # until the call is predicted to end
+    assert host.filling._quiet_for(5e-4) == PATIENCE
+    host.call(profile(1.0, gap=1e-3), 1.0)
+    assert host.filling._quiet_for(1e-4) == LONGEST_PATIENCE
 
 
 def test_what_a_gap_will_be_is_seen_from_how_long_it_is_already():

@@ -25,17 +25,19 @@ MARGIN = 1.25
 LATENCY = 1e-5
 """Seconds from the decision to the begin of a launch."""
 MOST_OUT = 2
-"""Launches of low priority that are on the device at once."""
+"""Launches of low priority that are on the device at once, or more of them that take `SHORT` together."""
+SHORT = 2e-4
+"""Seconds of launches of low priority on the device for which a call of higher priority may have to wait."""
 MOST_ALONE = 256
-"""The same while no thread calls with higher priority, where they are predicted to take less than `CHUNK`."""
+"""Launches on the device in any case. While no thread calls with higher priority they may take `CHUNK` together."""
 CHUNK = 1e-3
 """Seconds of a launch of low priority while nobody of higher priority is there, but was of late."""
 RECENT = 1.0
 """Seconds for which a thread counts as present after its last call."""
 UNKNOWN_GAP = 0.1
 """Seconds after which a thread is away whose gaps are not known yet."""
-PATIENCE = 5e-5
-"""Seconds after which a call that waits looks again."""
+PATIENCE, LONGEST_PATIENCE = 5e-5, 1e-3
+"""Seconds after which a call that waits looks again, at least and at most. Each look takes time from other threads."""
 LONGEST_WAIT = 0.1
 """Seconds after which a call of low priority starts a unit, whatever others do."""
 
@@ -209,7 +211,7 @@ class GapFilling:
                     if units:
                         self._starting = True
                         return units
-                    self._changed.wait(PATIENCE)
+                    self._changed.wait(self._quiet_for(now))
             finally:
                 self._queue.remove(call)
                 self._low_seen = self._clock()
@@ -232,6 +234,17 @@ class GapFilling:
                 )
             self._changed.notify_all()
 
+    def _quiet_for(self, now: float) -> float:
+        """Seconds in which nothing is predicted to change for calls that wait."""
+        ends = []
+        if self._is_full(now):
+            last_but_one = sorted(each.ends for each in self._out)[-2]
+            ends.append(min(last_but_one, self._free_at(now) - self._most_seconds))
+        for upper in self._uppers:
+            if upper.end is not None and upper.profile is not None and upper.profile.seconds is not None:
+                ends.append(upper.started + upper.profile.seconds)
+        return min(max(PATIENCE, max(ends, default=now) - now), LONGEST_PATIENCE)
+
     def _units_for(self, call: Waiting, now: float) -> int:
         """How many units of a call may start now."""
         self._look(now)
@@ -250,9 +263,12 @@ class GapFilling:
 
     def _is_full(self, now: float) -> bool:
         """Whether as much of low priority is on the device as may be."""
-        if self._uppers:
-            return len(self._out) >= MOST_OUT
-        return len(self._out) >= MOST_OUT and (self._free_at(now) - now > CHUNK or len(self._out) >= MOST_ALONE)
+        is_long = self._free_at(now) - now > self._most_seconds
+        return len(self._out) >= MOST_OUT and (is_long or len(self._out) >= MOST_ALONE)
+
+    @property
+    def _most_seconds(self) -> float:
+        return SHORT if self._uppers else CHUNK
 
     def _chunk_of(self, call: Waiting) -> int:
         """Units to start while nobody of higher priority is there, but may come back."""
