@@ -1,16 +1,20 @@
 """Every program runs exactly once, in order of launches, whatever the threads do."""
 
 import ast
+import ctypes
 import os
+import platform
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
 
 from vkernels.runtime.memory_blocks import Block
 from vkernels.runtime.pool import Pool, Waiting, is_native
+from vkernels.runtime.pool_wait_ir import FUTEX
 from vkernels.runtime.python_pool import PythonPool
 from vkernels.runtime.work_descriptor import NativeLaunch, WorkDescriptor
 
@@ -123,6 +127,33 @@ def test_no_wake_up_is_lost_however_short_they_spin(programs, spin):
         pool.run(call)
     pool.stop()
     assert (slots.counts == 3 * 5000).all()
+
+
+@pytest.mark.skipif(not is_native(), reason="no native pool here")
+def test_who_is_woken_too_late_says_again_that_it_sleeps(programs):
+    pool = Pool(Waiting(spin=1e-5))
+    pool.reserve(2)
+    slots = Slots(64)
+    pool.run(WorkDescriptor([NativeLaunch(programs.add_one, 64)], slots.address, 2, 0, None))
+    await_sleep(pool)
+    for _ in range(20):  # what a caller does that was held up between its call and waking
+        pool._words[8] = 0
+        wake(pool._address)
+        await_sleep(pool)
+    pool.stop()
+
+
+def await_sleep(pool):
+    deadline = time.monotonic() + 20
+    while pool.asleep != 1:
+        assert time.monotonic() < deadline, "the helper sleeps, and nobody knows"
+        time.sleep(1e-4)
+
+
+def wake(address):
+    """Wake all threads that sleep on a word: FUTEX_WAKE_PRIVATE."""
+    system = ctypes.CDLL(None).syscall
+    system(ctypes.c_long(FUTEX[platform.machine()]), ctypes.c_void_p(address), 129, 1 << 30, None, None, 0)
 
 
 def test_a_stopped_pool_still_runs_calls(pool, programs):

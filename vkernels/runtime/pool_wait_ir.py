@@ -168,11 +168,12 @@ define internal i1 @comes(ptr %pool, i64 %number) {{
 }}
 
 ; Wait for a call after generation %seen that wants helper %number, or for the end; returns its generation.
-; Calls for fewer threads pass unnoticed: they do not keep the helper awake, nor do they wake it.
+; Calls for fewer threads pass unnoticed: they do not keep the helper awake, nor do they wake it. A caller that was held
+; up after it began a call may wake helpers that have taken part and gone to sleep since: they say again that they do.
 define internal i64 @await_call(ptr %pool, i64 %seen, i64 %number) {{
 {_UNTIL_A_CALL}
 doze:
-  %dozing_at = phi i64 [ %now, %again ], [ %now, %turn_over ], [ %found, %judge_again ]
+  %dozing_at = phi i64 [ %now, %again ], [ %now, %turn_over ], [ %found, %judge_again ], [ %found, %nap ]
   %_ = atomicrmw or ptr %asleep, i64 %bit seq_cst, align 8
   br label %look
 look:
@@ -184,7 +185,7 @@ judge_again:
   br i1 %comes_now, label %woken, label %doze
 nap:
   call void @sleep(ptr %pool, i64 %found, i32 %bit32)
-  br label %look
+  br label %doze
 woken:
   br i1 %shared, label %done, label %clear
 clear:
