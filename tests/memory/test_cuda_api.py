@@ -11,6 +11,8 @@ import torch
 
 from vkernels.ir.errors import OutOfMemoryError, SetupError
 from vkernels.memory.cuda_api import Cuda, HostArena, Spares
+from vkernels.memory.cuda_device import CudaDevice
+from vkernels.memory.op_tracer import OpTracer
 
 from .fake_cuda import Event, FakeCuda, Stream
 
@@ -137,3 +139,20 @@ def test_spare_memory_is_given_back_once_all_that_may_use_it_is_done():
     event.synchronize()
     spares.bury([])
     assert not spares.has_dead
+
+
+def test_who_records_a_program_sees_no_operations_of_moving_its_tensors(cuda, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "stream", contextlib.nullcontext)
+    program = Stream(None, "program")
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: program)
+    cuda.at = lambda address, size, owner: torch.zeros(size, dtype=torch.uint8)
+    monkeypatch.setattr(CudaDevice, "_bytes", lambda self, address, size: torch.zeros(size, dtype=torch.uint8))
+    device = CudaDevice(torch.device("cuda"), cuda)
+    seen = OpTracer()
+    with seen:
+        arena, host = device.arena(4096), device.host(4096)
+        storages = device.fresh(64), arena.view(0, 64), host.view(0, 64)
+        device.copy(arena.address, host.address, 64)
+    assert len(storages) == 3
+    seen.end_iteration()
+    assert not seen.watched.storages

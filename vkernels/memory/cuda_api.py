@@ -6,10 +6,13 @@ import contextlib
 import mmap
 import weakref
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 from vkernels.ir.errors import OutOfMemoryError, SetupError
 
@@ -18,6 +21,22 @@ from .device import DeviceMemory
 
 PORTABLE, MAPPED = 1, 2
 """Flags of cudaHostRegister: pinned for every GPU, and accessible to kernels."""
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def unseen(method: Callable[P, R]) -> Callable[P, R]:
+    """Hide a method's operations of torch from the modes of its caller, such as one that records a program: they are
+    none of the program's."""
+
+    @wraps(method)
+    def hidden(*args: P.args, **kwargs: P.kwargs) -> R:
+        with _disable_current_modes():
+            return method(*args, **kwargs)
+
+    return hidden
 
 
 class Cuda:
@@ -130,6 +149,7 @@ class DeviceArena(DeviceMemory):
         self.address = self.bytes.data_ptr()
         cuda.at(self.address, 1, None)  # raises now if torch cannot do it
 
+    @unseen
     def view(self, offset: int, size: int, owner: object = None) -> torch.UntypedStorage:
         return self._cuda.at(self.address + offset, size, (self, owner)).untyped_storage()
 

@@ -16,7 +16,7 @@ import torch
 from vkernels.compiler.timeline import moving
 from vkernels.ir.system_resources import ThreadPool
 
-from .cuda_api import Cuda, DeviceArena, HostArena, Spares
+from .cuda_api import Cuda, DeviceArena, HostArena, Spares, unseen
 from .device import Lane, MemoryDevice, Transfer, TransferDone
 from .stream_spans import StreamSpans
 from .tiers import Flash
@@ -79,26 +79,32 @@ class CudaDevice(MemoryDevice):
     def takes(self, storage: torch.UntypedStorage) -> bool:
         return self._cuda.takes(storage)
 
+    @unseen
     def arena(self, size: int) -> DeviceArena:
         self._arenas.append(made := DeviceArena(self._cuda, size))
         return made
 
+    @unseen
     def host(self, size: int) -> HostArena:
         self._arenas.append(made := HostArena(self._cuda, size))
         return made
 
+    @unseen
     def nowhere(self, size: int) -> HostArena:
         return HostArena(self._cuda, 1)  # an access beyond it is a bug, and a GPU error
 
+    @unseen
     def flash(self, folder: Path, size: int) -> Flash:
         for lane in (Lane.TO_FLASH, Lane.FROM_FLASH):
             self._buffers[lane] = HostArena(self._cuda, HALVES * PIECE)
         return Flash(folder, size)
 
+    @unseen
     def fresh(self, size: int) -> torch.UntypedStorage:
         self.turn()
         return self._cuda.storage(size)
 
+    @unseen
     def spare(self, size: int) -> torch.UntypedStorage:
         self.turn()
         return self._spares.make(size)
@@ -114,9 +120,11 @@ class CudaDevice(MemoryDevice):
             self._spares.bury([self._record(stream) for stream in (now, *self._streams.values())])
         return now
 
+    @unseen
     def copy(self, to: int, source: int, size: int) -> None:
         self._cuda.copy(self.turn(), self._bytes(to, size), self._bytes(source, size))
 
+    @unseen
     def read(self, flash: Flash, offset: int, to: int, size: int) -> None:
         if self._spares.at(to) is not None:  # nothing on the GPU uses it yet
             flash.read(offset, to, size)
@@ -153,6 +161,7 @@ class CudaDevice(MemoryDevice):
 
     # Lanes
 
+    @unseen
     def carry(self, lane: Lane, alive: object, work: Transfer, after: Sequence[TransferDone] = ()) -> TransferDone:
         # `alive` need not be kept: lanes use arenas, and torch reuses memory in program order.
         before, stream = self._record(self.turn()), self._stream(lane)
