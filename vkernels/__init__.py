@@ -153,9 +153,12 @@ _LATE = {
 def __getattr__(name: str) -> Any:
     """What is imported late, and `__version__`, which reads the installation."""
     if name == "__version__":
-        from importlib.metadata import version
+        from importlib.metadata import PackageNotFoundError, version
 
-        return version("vkernels")
+        try:
+            return version("vkernels")
+        except PackageNotFoundError:  # a checkout on the path
+            return "0+unknown"
     if name in _LATE:
         from importlib import import_module
 

@@ -6,6 +6,8 @@ import sys
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 
+import vkernels
+
 from .manifest import Provenance
 
 _COMPILERS = ("llvmlite", "triton", "xdsl", "numpy")
@@ -20,4 +22,4 @@ def provenance_now(command: str) -> Provenance:
         except PackageNotFoundError:
             continue
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    return Provenance(version("vkernels"), now, command, sys.version.split()[0], versions)
+    return Provenance(vkernels.__version__, now, command, sys.version.split()[0], versions)
