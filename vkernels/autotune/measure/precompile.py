@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from math import inf
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from vkernels.compiler.arguments import CPU
@@ -55,20 +56,23 @@ class PrecompileWorkers:
             "locks": None if locks is None else str(locks), "gpu": None if gpu is None else asdict(gpu),
         }  # fmt: skip
         self._children: list[MeasuringWorker | None] = [None] * len(self._cores)
+        self._locks = [Lock() for _ in self._cores]
+        """One thread at a time asks a process."""
         self._closed = False
         self._pool = ThreadPool(len(self._cores))
 
     def begin(self) -> None:
         """Start all processes, and do not wait for them."""
         for number in range(len(self._cores)):
-            self._pool.submit(self._started, number)
+            self._pool.submit(self._start_one, number)
 
     def compile(self, candidates: Sequence[Candidate], seconds: float) -> list[Failed | None]:
         """Compile candidates and return their failures. `seconds`: time limit of one."""
         count = len(self._cores)
 
         def share(number: int) -> list[Failed | None]:
-            return [self._compiled(number, each, seconds) for each in candidates[number::count]]
+            with self._locks[number]:
+                return [self._compiled(number, each, seconds) for each in candidates[number::count]]
 
         found: list[Failed | None] = [None] * len(candidates)
         for number, failures in enumerate(self._pool.map(share, range(count))):
@@ -82,11 +86,11 @@ class PrecompileWorkers:
         for child in filter(None, self._children if idle is None else ()):
             child.interrupt()
         self._pool.shutdown()
-        for core, child in zip(self._cores, self._children, strict=True):
-            if child is not None and idle is not None:
-                idle.give((core,), child)
-            elif child is not None:
-                child.kill()
+        for core, each in zip(self._cores, self._children, strict=True):
+            if each is not None and idle is not None:
+                idle.give((core,), each)
+            elif each is not None:
+                each.kill()
 
     def _compiled(self, number: int, candidate: Candidate, seconds: float) -> Failed | None:
         """The failure of a candidate; None too if no process could compile it, which the measurement then reports."""
@@ -102,6 +106,10 @@ class PrecompileWorkers:
         except FileError:
             return None
         return failed if isinstance(failed, Failed) else None
+
+    def _start_one(self, number: int) -> None:
+        with self._locks[number]:
+            self._started(number)
 
     def _started(self, number: int) -> MeasuringWorker | None:
         child, bounds = self._children[number], self._bounds
