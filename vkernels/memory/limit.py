@@ -47,10 +47,10 @@ class Report:
     """Statistics of the calls. Bytes, and seconds.
 
     `planned`: calls that ran entirely under the plan; `changed`: those that left it, `why` the last one did, or why
-    there is no plan. `peak`: live at once without a limit, of the plan's call; `arena`: of the device, at most the
-    limit; `host`, `flash`: arenas of these. `out_bytes`, `back_bytes`: moved by all calls. `over`: operations that ran
-    above the limit, because they need more at once. `escapes`: tensors that outlived their recorded lifetime and got
-    other memory. `strays`: uses of tensors that were not on the device.
+    there is no plan. `period`: calls after which the plan repeats. `peak`: live at once without a limit, of the plan's
+    calls; `arena`: of the device, at most the limit; `host`, `flash`: arenas of these. `out_bytes`, `back_bytes`: moved
+    by all calls. `over`: operations that ran above the limit, because they need more at once. `escapes`: tensors that
+    outlived their recorded lifetime and got other memory. `strays`: uses of tensors that were not on the device.
 
     `modelled_seconds`: of a call, simulated before any ran, with the recorded times. Medians of the last planned calls:
     `seconds`, measured; `own_seconds` of the operations and the program in them; `simulated_seconds`, simulated with
@@ -74,6 +74,7 @@ class Report:
     seconds: float = 0.0
     own_seconds: float = 0.0
     simulated_seconds: float = 0.0
+    period: int = 1
 
 
 def limit(
@@ -95,9 +96,9 @@ def limit(
     swapped to the host, within `host_bytes` (default: unlimited), or, under a plan, to a file without a name in the
     folder `flash`, of up to `flash_bytes`. `links`: speeds to plan with. Results have the same bits.
 
-    Calls keep the limit from the first operation on, by evicting what is needed last. After `warm_up` calls, two that
-    are alike are recorded, and later ones follow a plan; one that deviates from it continues on demand. An operation
-    that needs more than the limit at once runs above it, with one `OverLimitWarning`; if `strict`, it raises
+    Calls keep the limit from the first operation on, by evicting what is needed last. After `warm_up` calls they are
+    recorded until they repeat, and later ones follow a plan; one that deviates from it continues on demand. An
+    operation that needs more than the limit at once runs above it, with one `OverLimitWarning`; if `strict`, it raises
     `OutOfMemoryError` before it runs. `trace`: of the step, as `vk memory record` writes it, to know before the first
     call that the limit is enough.
 
@@ -133,8 +134,8 @@ def limit(
 class Limited(Generic[P, R]):
     """A step under a limit, made by `limit`. `close` frees the arenas, and gives all tensors memory of their own.
 
-    `times`: of the last calls that followed the current plan. `layout`: the `layout.MemoryLayout` of the last plan,
-    None before there is one.
+    `times`: of the last iterations that followed the current plan, each of `report.period` calls. `layout`: the
+    `layout.MemoryLayout` of the last plan, None before there is one.
     """
 
     def __init__(
@@ -150,6 +151,7 @@ class Limited(Generic[P, R]):
         self._demand: Any = None
         self._tracer: Any = None
         self._follow: Any = None
+        self._search: Any = None
         self._wait = warm_up
         """Calls until the step is recorded."""
         self._pause = 1
@@ -159,6 +161,8 @@ class Limited(Generic[P, R]):
         self._warned = False
         self.layout: Any = None
         self.times: deque[StepTimes] = deque(maxlen=TIMED)
+        self._seconds: list[float] = []
+        """Of the planned calls of this iteration."""
         self._simulated = 0, 0.0
         """Planned calls when the times were last simulated, and the result."""
 
@@ -169,9 +173,11 @@ class Limited(Generic[P, R]):
             return self._report
         if self._simulated[0] != self._report.planned:
             self._simulated = self._report.planned, simulated_times(self.layout, self.times)
+        calls = self._report.period
         return replace(
-            self._report, seconds=median(each.seconds for each in self.times),
-            own_seconds=median(sum(each.own) for each in self.times), simulated_seconds=self._simulated[1],
+            self._report, seconds=median(each.seconds for each in self.times) / calls,
+            own_seconds=median(sum(each.own) for each in self.times) / calls,
+            simulated_seconds=self._simulated[1] / calls,
         )  # fmt: skip
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -179,7 +185,7 @@ class Limited(Generic[P, R]):
         self._share_memory()
         if self._demand is None:
             self._demand = self._begin(args, kwargs)
-        if self._follow is None and self._tracer is not None and len(self._tracer.watched.iterations) == 2:
+        if self._follow is None and self._tracer is not None and len(self._tracer.watched.iterations) > 1:
             self._plan()
         self._report = replace(self._report, calls=self._report.calls + 1)
         if self._follow is not None:
@@ -243,8 +249,10 @@ class Limited(Generic[P, R]):
         from . import schedule_executor
         from .demand_executor import DemandExecutor
         from .host_heap import HostHeap
+        from .periods import PeriodSearch
         from .program_storages import program_storages
 
+        self._search = PeriodSearch()
         storages = program_storages(self._step, args, kwargs)
         device = schedule_executor.device_of(storages)
         capacity = inf if self._machine.flash_bytes else self._machine.host_bytes
@@ -271,13 +279,16 @@ class Limited(Generic[P, R]):
         return result
 
     def _plan(self) -> None:
-        """Plan from two recorded iterations; if they differ, record again later."""
+        """Plan from recorded calls once they repeat; if they do not, record again later."""
         from .schedule_executor import executor_for
 
+        period = self._search.period_of(self._tracer.watched)
+        if period is None:
+            return
         try:
             name = getattr(self._step, "__name__", "step")
             machine = self._shared_machine()
-            follow = self._follow = executor_for(self._tracer, name, machine, self._folder, self._demand)
+            follow = self._follow = executor_for(self._tracer, period, name, machine, self._folder, self._demand)
         except (TraceError, MemoryPlanError) as error:
             self._report = replace(self._report, why=str(error))
             self._tracer = None
@@ -289,6 +300,7 @@ class Limited(Generic[P, R]):
         self._tracer, self._was_followed, layout = None, False, follow.schedule.layout
         self.layout = layout
         self.times.clear()
+        self._seconds.clear()
         self._demand.limit = int(machine.device_bytes)
         if self._tenant is not None and self._account is not None:
             self._tenant.hold(layout.device_bytes)
@@ -296,7 +308,7 @@ class Limited(Generic[P, R]):
             self._version = self._account.version
         self._report = replace(
             self._report, peak=layout.trace.peak, arena=layout.device_bytes, host=layout.host_bytes,
-            flash=layout.flash_bytes, modelled_seconds=simulated(layout).seconds,
+            flash=layout.flash_bytes, modelled_seconds=simulated(layout).seconds / period, period=period,
         )  # fmt: skip
 
     def _put_off(self) -> None:
@@ -334,18 +346,29 @@ class Limited(Generic[P, R]):
         )  # fmt: skip
         self._count_moves()
         if not changed and follow.on.in_step:  # asynchronous operations have not ended yet
-            self.times.append(StepTimes(seconds, follow.own()))
+            self._time(seconds)
         self._changes = self._changes + 1 if changed else 0
         if not changed:
             self._was_followed, self._pause = True, 1
         failed = follow.there.failed
-        if failed is not None or self._changes >= CHANGES:
-            was_followed = self._was_followed
+        repeats = changed and self._search.deviates(self._report.calls)
+        if failed is not None or repeats or self._changes >= CHANGES:
+            was_followed = self._was_followed or repeats
             self._leave_plan()
+            if not repeats:
+                self._search.leave()
             if not was_followed:
                 self._put_off()
         if failed is not None:
             raise failed
+
+    def _time(self, seconds: float) -> None:
+        """Note the time of a planned call; several are noted as one iteration."""
+        self._seconds.append(seconds)
+        if self._follow.is_whole:
+            if len(self._seconds) == self._report.period:
+                self.times.append(StepTimes(sum(self._seconds), self._follow.own()))
+            self._seconds.clear()
 
     def _count_moves(self) -> None:
         demand, moves = self._demand.counts, [self._demand.counts]

@@ -23,9 +23,10 @@ from .device import MemoryDevice
 from .following import running_ahead, with_program
 from .layout import lay_out
 from .links import MemoryMachine
-from .op_schedule import OpSchedule, ScheduledOp, op_schedule_of
+from .op_schedule import CallPart, OpSchedule, ScheduledOp, op_schedule_of
 from .op_storages import OpCall, kind_of
 from .op_tracer import OpTracer
+from .periods import joined, part_begins
 from .record import recorded_of
 from .residency import DEVICE, Held, Residency, StorageResidency
 from .result_sizes import ResultSizes
@@ -33,15 +34,17 @@ from .tiers import storage_of
 
 
 def executor_for(
-    tracer: OpTracer, name: str, machine: MemoryMachine, folder: Path, demand: DemandExecutor
+    tracer: OpTracer, period: int, name: str, machine: MemoryMachine, folder: Path, demand: DemandExecutor
 ) -> ScheduleExecutor:
-    """Plan a step from two traced iterations, and allocate its arenas. `folder`: for flash.
+    """Plan a step from its last traced calls, and allocate its arenas. `folder`: for flash. An iteration is of `period`
+    calls, and the last two are compared.
 
     On a GPU all tensors move to the host first, to make room for the arena.
 
     Raises `TraceError` if the iterations differ, and the errors of `limit`.
     """
-    recorded = recorded_of(tracer.watched, name)
+    watched = tracer.watched
+    recorded = recorded_of(joined(watched, period), name)
     alive = {n: storage_of(reference) for n, reference in tracer.alive.items() if n in recorded.tensors}
     storages = {recorded.tensors[n]: storage for n, storage in alive.items() if storage is not None}
     device = device_of(storages.values())
@@ -49,7 +52,7 @@ def executor_for(
     if device.in_step:
         trace = with_program(trace, recorded.outside)
     layout = lay_out(trace, machine if device.in_step else running_ahead(machine), device.alignment)
-    schedule = op_schedule_of(recorded, layout)
+    schedule = op_schedule_of(recorded, layout, part_begins(watched.iterations[-period:]))
     if not device.in_step:
         demand.evict_all()
     residency = Residency(device, layout.device_bytes, layout.host_bytes, layout.flash_bytes, folder, demand.heap)
@@ -76,9 +79,9 @@ def device_of(storages: Iterable[torch.UntypedStorage]) -> MemoryDevice:
 
 
 class ScheduleExecutor(TorchDispatchMode):
-    """Entered for one iteration after another; `begin` and `end` are called around each.
+    """Entered for one call after another; `begin` and `end` are called around each. An iteration has one or more.
 
-    `changed`: why the iteration left the plan. `strays`: uses of tensors that were not on the device. `clock`: times
+    `changed`: why the call left the plan. `strays`: uses of tensors that were not on the device. `clock`: times
     operations; a benchmark may replace it. `took`, `outside`: seconds of the iteration's operations, and of the program
     before each and after the last.
     """
@@ -94,8 +97,9 @@ class ScheduleExecutor(TorchDispatchMode):
         self._count = len(schedule.turns)
         self.took = [0.0] * self._count
         self.outside = [0.0] * (self._count + 1)
-        self._left = 0.0
-        self._at = 0
+        self._left = self._tail = 0.0
+        """When the program was left last, and seconds of it at the end of the last call."""
+        self._at = self._part = self._end = 0
         self._bound: dict[int, Held] = {}
         self._numbers: dict[int, int] = {}
         """Tensors by the address of their storage in torch."""
@@ -116,32 +120,46 @@ class ScheduleExecutor(TorchDispatchMode):
         return held
 
     def begin(self) -> None:
-        """Before an iteration: move the tensors that start on the device there, and others off it."""
+        """Before a call: move the tensors that start on the device there, and others off it."""
+        part = self.part
         if self._is_disturbed and self.schedule.layout.schedule.absences:
-            starting = (self._bound.get(tensor) for tensor, _ in self.schedule.there)
+            starting = (self._bound.get(tensor) for tensor, _ in part.there)
             self._demand.evict_all({held.key for held in starting if held is not None})
-        self._at, self.changed, self._is_disturbed = 0, "", False
+        self._at, self._end, self.changed, self._is_disturbed = part.start, part.end, "", False
         self._seen.clear()
-        for tensor, offset in self.schedule.there:
+        for tensor, offset in part.there:
             held = self._bound.get(tensor)
             if held is not None:
                 self.there.bring(held, offset)
-        self._copy(self.schedule.starting)
-        self._due = [*self.schedule.turns[0].fetches]
-        self._left = self.clock()
+        self._copy(part.starting)
+        self._due = [*self.schedule.turns[part.start].fetches] if part.start < part.end else []
+        self._left = self.clock() - self._tail
 
     def end(self) -> None:
-        """After an iteration: all of the program's tensors are in memory."""
-        self.outside[-1] = self.clock() - self._left
-        if not self.changed and self._at < self._count:
+        """After a call: all of the program's tensors are in memory."""
+        part, self._tail = self.part, self.clock() - self._left
+        self._part = (self._part + 1) % len(self.schedule.parts)
+        if not self._part:
+            self.outside[-1], self._tail = self._tail, 0.0
+        if not self.changed and self._at < part.end:
             self.changed = f"the iteration ended before operation {self._at}"
         if not self.changed:
-            for number in self.schedule.late:
+            for number in part.late:
                 held = self._absent(number)
                 if held is not None:
                     self.there.leave(held)
         self.there.settle()
         self._demand.end()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the last call was the last of an iteration."""
+        return self._part == 0
+
+    @property
+    def part(self) -> CallPart:
+        """The part of the iteration that the next call, or this one, is."""
+        return self.schedule.parts[self._part]
 
     def close(self) -> None:
         """Free the arenas: the tensors are in the heap of the host then, and known to be there."""
@@ -175,7 +193,7 @@ class ScheduleExecutor(TorchDispatchMode):
         except TraceError as error:
             self._leave_plan(str(error))
             return func(*args, **kwargs)
-        turn = self.schedule.turns[self._at] if self._at < self._count else None
+        turn = self.schedule.turns[self._at] if self._at < self._end else None
         different = self._prepare(turn, call, func, args, kwargs)
         if different:
             self._leave_plan(different)
@@ -271,7 +289,7 @@ class ScheduleExecutor(TorchDispatchMode):
         if turn.copies:
             self._copy(turn.copies)
         self._at = at = at + 1
-        if at < self._count:
+        if at < self._end:
             self._due += self.schedule.turns[at].fetches
         if self.there.failed is not None:
             self._leave_plan(str(self.there.failed))
