@@ -6,8 +6,6 @@ import sys
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 
-import vkernels
-
 from .manifest import Provenance
 
 _COMPILERS = ("llvmlite", "triton", "xdsl", "numpy")
@@ -15,11 +13,16 @@ _COMPILERS = ("llvmlite", "triton", "xdsl", "numpy")
 
 def provenance_now(command: str) -> Provenance:
     """What is built here and now, by this command."""
-    versions = {}
-    for package in _COMPILERS:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
+    found = {package: _version_of(package) for package in _COMPILERS}
+    versions = {package: each for package, each in found.items() if each is not None}
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    return Provenance(vkernels.__version__, now, command, sys.version.split()[0], versions)
+    own = _version_of("vkernels") or "0+unknown"  # a checkout on the path
+    return Provenance(own, now, command, sys.version.split()[0], versions)
+
+
+def _version_of(package: str) -> str | None:
+    """The version of an installed package."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
