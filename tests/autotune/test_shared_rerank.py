@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import vkernels as vk
-from vkernels.autotune.benches import SharedFinals
 from vkernels.autotune.measure import Candidate, Measurement, Outcome
+from vkernels.autotune.shared_finals import SharedFinals
 from vkernels.ir.plan import Plan
 
 
