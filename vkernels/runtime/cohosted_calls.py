@@ -157,12 +157,11 @@ class CohostedCalls:
         finally:
             task.ended = end = perf_counter()
             task.in_call = False
-        if lease.way is Way.BESIDE:
-            if kind.whole is not None:
-                lease.took += end - start
-                lease.whole += kind.whole
-        elif self._calls.is_settled:
+        if lease.way is not Way.BESIDE and self._calls.is_settled:
             kind.note(end - start, self._calls)
+        if kind.whole is not None:
+            lease.took += end - start
+            lease.whole += kind.whole
 
     def _on_share(self, task: Task, lease: Lease) -> Runnable:
         """What runs on the share of a task; all cores where there is no code for it yet."""

@@ -3,6 +3,7 @@
 import random
 import threading
 import time
+from itertools import pairwise
 
 import pytest
 
@@ -59,18 +60,22 @@ class Tasks:
             lease = self.host.begin(task, kind)
         self.clock.now += seconds
         task.in_call, task.ended = False, self.clock.now
-        if lease.way is Way.BESIDE:
+        if kind.whole is not None:
             lease.took, lease.whole = lease.took + seconds, lease.whole + kind.whole
         return lease.way
 
     def run(self, kinds, seconds, slower=1.0):
-        """Let all call for so long. Calls side by side take `slower` times as long as on all cores."""
+        """Let all call for so long, in turns as often as a turn lets them. Calls side by side take `slower` times as
+        long as on all cores."""
         found, until = [], self.clock.now + seconds
         while self.clock.now < until:
             for number, kind in enumerate(kinds):
-                way = self.tasks[number].lease.way if self.tasks[number].lease else None
-                beside = way is Way.BESIDE
-                found.append(self.call(number, kind, kind.whole * (slower if beside else 1)))
+                task = self.tasks[number]
+                while True:
+                    beside = task.lease is not None and task.lease.way is Way.BESIDE
+                    found.append(self.call(number, kind, kind.whole * (slower if beside else 1)))
+                    if found[-1] is not Way.TURN or self.clock.now >= task.lease.until:
+                        break
         return found
 
 
@@ -105,10 +110,11 @@ def test_more_than_all_is_allowed_while_it_pays():
     tasks = Tasks(2)
     kinds = [Kind("a", 0.9), Kind("b", 0.9)]
     tasks.run(kinds, 6 * RETRY, slower=1.2)
-    assert set(tasks.run(kinds, 2 * RETRY, slower=1.2)) == {Way.BESIDE}
+    ways = tasks.run(kinds, 2 * RETRY, slower=1.2)
+    assert ways.count(Way.BESIDE) > 0.9 * len(ways)  # but for looking at turns again
     (company,) = tasks.host.stats()
     assert company.oversubscription == pytest.approx(company.needed - 1 + cohost.BOUND)
-    assert company.gain == pytest.approx(2 / 1.2)
+    assert company.gain == pytest.approx(2 / 1.2, rel=0.05)
 
 
 def test_what_does_not_pay_side_by_side_takes_turns_and_is_tried_again():
@@ -117,7 +123,34 @@ def test_what_does_not_pay_side_by_side_takes_turns_and_is_tried_again():
     tasks.run(kinds, 20 * EPOCH, slower=2.5)
     ways = tasks.run(kinds, 10 * RETRY, slower=2.5)
     assert 0 < ways.count(Way.BESIDE) < 0.2 * len(ways)
-    assert tasks.host.stats()[0].gain == pytest.approx(2 / 2.5)
+    assert tasks.host.stats()[0].gain == pytest.approx(2 / 2.5, rel=0.01)
+
+
+def test_what_changing_over_costs_counts_against_turns():
+    tasks = Tasks(2)
+    kinds = [Kind("a", 0.9), Kind("b", 0.9)]
+    begin = tasks.host.begin
+
+    def slowly(task, kind):
+        lease = begin(task, kind)
+        tasks.clock.now += 0.5 * LEASE if lease.way is Way.TURN else 0
+        return lease
+
+    tasks.host.begin = slowly
+    tasks.run(kinds, 6 * RETRY, slower=2.2)
+    (company,) = tasks.host._companies.values()
+    assert 0.3 < company.turned < 0.8
+    assert company.gain == pytest.approx(2 / 2.2 / company.turned, rel=0.1)
+    assert company.fits
+
+
+def test_tasks_side_by_side_take_turns_now_and_then_to_learn_how_long_calls_take_so():
+    tasks = Tasks(2)
+    kinds = [Kind("a", 0.2), Kind("b", 0.2)]
+    tasks.run(kinds, cohost.PROBE / 2)
+    ways = tasks.run(kinds, 20.0)
+    assert 0 < ways.count(Way.TURN) < 0.02 * len(ways)
+    assert 3 <= sum(way is Way.TURN and before is Way.BESIDE for before, way in pairwise(ways)) <= 30
 
 
 def test_calls_of_which_nothing_is_known_take_turns():

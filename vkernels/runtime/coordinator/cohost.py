@@ -27,7 +27,14 @@ BOUND = 2 * STEP
 DEAD_BAND = 0.02
 """What is done side by side over what is done in turns may differ from 1 by so much before anything changes."""
 EPOCH, RETRY = 0.02, 0.5
-"""Seconds after which oversubscription changes: side by side, and in turns."""
+"""Seconds after which oversubscription changes, at least: side by side, and in turns."""
+CALLS = 4
+"""Calls of each task in an epoch, at least: by fewer nobody can tell."""
+PROBE, LONGEST_PROBE = 0.5, 8.0
+"""Seconds side by side after which tasks take turns for an epoch, to learn again how long calls take so; twice as many
+each time that it changes nothing."""
+LEAST_TURNED = 0.2
+"""What is believed at least of the part of turns in which calls run."""
 LEASE = 5e-3
 """Seconds that a decision holds."""
 LINGER = 1e-3
@@ -68,9 +75,24 @@ class Kind(Protocol):
 
 
 @dataclass
+class Lease:
+    """A decision for a task's calls. `tasks`: how many share; `until`: when it ends. Seconds of its calls: `took`, and
+    on all cores: `whole`."""
+
+    way: Way
+    until: float
+    version: int
+    tasks: int = 1
+    company: Company | None = None
+    took: float = 0.0
+    whole: float = 0.0
+
+
+@dataclass
 class Company:
     """Kinds of calls that met. `kernels`: their names; `what`, `needed`: what they need most of, as a part of what
-    there is; `gain`: what was done side by side over what is done in turns."""
+    there is; `gain`: what was done side by side over what is done in turns; `turned`: in turns, the part of the time in
+    which calls ran, as long as they take on all cores; the rest goes to changing over."""
 
     kernels: tuple[str, ...]
     what: str = ""
@@ -78,14 +100,61 @@ class Company:
     oversubscription: float = START
     gain: float | None = None
     changed: float = 0.0
-    ratios: dict[int, float] = field(default_factory=dict)
+    epoch: float = EPOCH
+    way: Way | None = None
+    since: float = 0.0
+    done: dict[int, tuple[float, float]] = field(default_factory=dict)
     beside: int = 0
     turns: int = 0
+    turned: float = 1.0
+    turn: Lease | None = None
+    turn_began: float = 0.0
+    turn_work: float = 0.0
+    turn_time: float = 0.0
+    probe_at: float = 0.0
+    probe_ends: float | None = None
+    probe_after: float = PROBE
 
     @property
     def fits(self) -> bool:
         """Whether to run side by side."""
         return self.needed <= 1 + self.oversubscription
+
+    def go_on(self, way: Way, now: float) -> None:
+        """Tasks are about to run so. What they do soon after changing over says little: caches hold other data."""
+        if way is not self.way:
+            self.way, self.since, self.done = way, now, {}
+
+    def note(self, slot: int, whole: float, took: float) -> None:
+        """A task's calls side by side took so long, and would on all cores."""
+        before = self.done.get(slot, (0.0, 0.0))
+        self.done[slot] = before[0] + whole, before[1] + took
+
+    def is_probed(self, now: float) -> bool:
+        """Whether to take turns for a while though it fits."""
+        if now < self.probe_at:
+            return False
+        if self.probe_ends is None:
+            self.probe_ends = now + self.epoch
+        if now < self.probe_ends:
+            return True
+        self.probe_at, self.probe_after = now + self.probe_after, min(2 * self.probe_after, LONGEST_PROBE)
+        self.probe_ends = self.turn = None
+        return False
+
+    def begin_turn(self, lease: Lease, now: float) -> None:
+        """A turn begins; the one before took until now, if nobody was away meanwhile."""
+        before = self.turn
+        if before is not None and now - self.turn_began < 4 * LEASE + 2 * before.whole:
+            self.turn_work += before.whole
+            self.turn_time += now - self.turn_began
+            if self.turn_time >= self.epoch / 2:
+                found = min(1.0, max(LEAST_TURNED, self.turn_work / self.turn_time))
+                self.turned += (found - self.turned) / 2
+                self.turn_work = self.turn_time = 0.0
+        else:
+            self.turn_work = self.turn_time = 0.0
+        self.turn, self.turn_began = lease, now
 
     def grow(self, by: float) -> None:
         """Allow more or less, but not far beyond the point where the decision changes."""
@@ -111,20 +180,6 @@ class CompanyStats:
     gain: float | None
     beside: int
     turns: int
-
-
-@dataclass
-class Lease:
-    """A decision for a task's calls. `tasks`: how many share; `until`: when it ends. Seconds of calls side by side:
-    `took`, and on all cores: `whole`."""
-
-    way: Way
-    until: float
-    version: int
-    tasks: int = 1
-    company: Company | None = None
-    took: float = 0.0
-    whole: float = 0.0
 
 
 class Task:
@@ -200,8 +255,11 @@ class CoHost:
             if lease.way is Way.TURN:
                 self.version += 1  # nobody goes on with a lease of before
             if lease.company is not None:
+                lease.company.go_on(lease.way, now)
                 lease.company.beside += lease.way is Way.BESIDE
                 lease.company.turns += lease.way is Way.TURN
+                if lease.way is Way.TURN:
+                    lease.company.begin_turn(lease, now)
             lease.version, lease.until = self.version, now + LEASE
             task.lease, task.begun, task.in_call = lease, now, True
             return lease
@@ -232,10 +290,12 @@ class CoHost:
         task.used += (task.ended - task.begun) / lease.tasks
         company = lease.company
         if lease.way is Way.BESIDE and company is not None and lease.took > 0:
-            company.ratios[task.slot] = lease.whole / lease.took
-            if len(company.ratios) == lease.tasks and now - company.changed >= EPOCH:
+            counts_from = company.since + company.epoch
+            if task.begun > counts_from:
+                company.note(task.slot, lease.whole, lease.took)
+            if len(company.done) == lease.tasks and now - max(company.changed, counts_from) >= company.epoch:
                 self._adapt(company, now)
-        elif lease.way is Way.TURN and company is not None and now - company.changed >= RETRY:
+        elif lease.way is Way.TURN and company is not None and not company.fits and now - company.changed >= RETRY:
             company.changed = now
             company.grow(STEP)
             self.version += company.fits
@@ -243,11 +303,13 @@ class CoHost:
             self._changed.notify_all()
 
     def _adapt(self, company: Company, now: float) -> None:
-        company.gain = sum(company.ratios.values())
-        company.ratios, company.changed = {}, now
+        company.gain = sum(whole / took for whole, took in company.done.values()) / company.turned
+        company.done, company.changed = {}, now
         if abs(company.gain - 1) > DEAD_BAND:
             company.grow(STEP if company.gain > 1 else -STEP)
-            self.version += not company.fits
+            if not company.fits:
+                company.probe_after = PROBE
+                self.version += 1
 
     def _decided(self, task: Task, others: Sequence[Task], now: float) -> Lease:
         """What a task does next: alone where nobody else is at work; side by side where all are known and fit."""
@@ -260,8 +322,9 @@ class CoHost:
             return Lease(Way.TURN, now, self.version)
         company = self._company(kinds, now)
         company.what, company.needed = scarcest(needs)
-        way = Way.BESIDE if company.fits else Way.TURN
-        return Lease(way, now, self.version, tasks if company.fits else 1, company)
+        company.epoch = max(EPOCH, CALLS * tasks * max(kind.whole or 0.0 for kind in kinds))
+        is_beside = company.fits and not company.is_probed(now)
+        return Lease(Way.BESIDE if is_beside else Way.TURN, now, self.version, tasks if is_beside else 1, company)
 
     def _company(self, kinds: Sequence[Kind], now: float) -> Company:
         key = tuple(sorted(kind.key for kind in kinds))
@@ -269,7 +332,9 @@ class CoHost:
         if found is None:
             if len(self._companies) >= MOST_COMPANY:
                 self._companies.clear()
-            found = self._companies[key] = Company(tuple(kind.name for kind in kinds), changed=now)
+            found = self._companies[key] = Company(
+                tuple(kind.name for kind in kinds), changed=now, probe_at=now + PROBE
+            )
         return found
 
     def _must_wait(self, task: Task, others: Sequence[Task], way: Way, now: float) -> bool:
