@@ -10,7 +10,18 @@ import torch
 import vkernels.memory
 from vkernels.ir.errors import OutOfMemoryError
 
-from .matrix_programs import PROGRAMS, Gpt, InferenceOnly, MixtureOfExperts
+from .matrix_programs import (
+    PROGRAMS,
+    BatchChanges,
+    Carried,
+    CarriedGru,
+    Gpt,
+    GptAccumulation,
+    GptAll,
+    GptAutocast,
+    InferenceOnly,
+    MixtureOfExperts,
+)  # fmt: skip
 from .meter import Meter
 
 STEPS = 7
@@ -69,3 +80,28 @@ def test_the_limit_is_kept_from_the_first_operation_on_with_the_same_bits(make, 
             check(make, part, 2)
     else:
         check(make, part, STEPS)
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("part", [70, pytest.param(50, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize(
+    ("make", "period", "planned"),
+    [
+        (Carried, 1, 9), (CarriedGru, 1, 9), (GptAutocast, 1, 9), (GptAll, 2, 6), (GptAccumulation, 3, 3),
+        pytest.param(BatchChanges, 3, 11, marks=pytest.mark.thorough),
+    ],
+)  # fmt: skip
+def test_carried_state_half_precision_and_calls_in_turns_are_planned(make, period, planned, part):
+    steps, reports = 24 if make is BatchChanges else 12, []
+
+    def limited(step):
+        reports.append(vkernels.memory.limit(step, peak * part // 100, strict=True))
+        return reports[0]
+
+    losses, state, peak = without_limit(make, steps)
+    found, learnt, most = ran(make, steps, limited)
+    report = reports[0].report
+    assert found == losses
+    assert all(torch.equal(one, other) for one, other in zip(learnt, state, strict=True))
+    assert (report.period, report.planned, report.strays) == (period, planned, 0), report.why
+    assert most <= peak * part // 100

@@ -65,7 +65,7 @@ class DemandExecutor(TorchDispatchMode):
 
     An operation whose own tensors exceed the limit raises `OutOfMemoryError` if `strict`, before it runs; otherwise it
     runs, and is counted. `moved`: called with each storage that is moved, and whether it is on the device now. `arena`:
-    memory of the device that a plan has given storages to.
+    memory of the device that a plan has given storages to. `sizes`: of operations' results, exact once they have run.
     """
 
     def __init__(self, device: MemoryDevice, limit: int, heap: HostHeap, strict: bool = False):
@@ -74,7 +74,7 @@ class DemandExecutor(TorchDispatchMode):
         self.counts = DemandCounts()
         self.moved: Callable[[int, bool], None] | None = None
         self.arena: DeviceMemory | None = None
-        self._sizes = ResultSizes()
+        self.sizes = ResultSizes()
         self._order = ReuseOrder()
         self._known: dict[int, Resident] = {}
         """By the storage's address in torch, the last used last; references keep addresses from being reused."""
@@ -147,7 +147,7 @@ class DemandExecutor(TorchDispatchMode):
         made = [self._know(storage) for storage in call.made.values() if self._is_on_device(storage)]
         size = sum([each.size for each in made])
         if predicted is None or size != predicted:
-            self._sizes.correct(func, call, args, kwargs, size)
+            self.sizes.correct(func, call, args, kwargs, size)
             self._make_room(0, given | {each.key: each for each in made}, kind.name)
         self.counts.peak = max(self.counts.peak, self._used)
         used = [*given.values(), *made]
@@ -163,7 +163,7 @@ class DemandExecutor(TorchDispatchMode):
                 each = given[key] = self._know(storage)
                 if not each.is_here:
                     missing.append((each, storage))
-        predicted = self._sizes.predict(func, call, args, kwargs)
+        predicted = self.sizes.predict(func, call, args, kwargs)
         if predicted is None:
             self._make_room(self.limit, given, "")  # whatever can leave
         need = sum([each.size for each, _ in missing]) + (predicted or 0)

@@ -18,7 +18,8 @@ class ScheduledOp:
     """One operation. `reads`, `writes`: tensors in torch's order; `writes` ends with those that it makes.
 
     Numbers of absences: `fetches` begin before the operation, `needs` must be back, `copies` begin after it. `makes`:
-    memory for the tensors that it makes. `offsets`: of the tensors that it uses.
+    memory for the tensors that it makes. `offsets`: of the tensors that it uses. `succeeds`: tensors of the previous
+    iteration whose successors it makes, and that are used again: the numbers that they have from now on, and offsets.
     """
 
     name: str
@@ -29,6 +30,7 @@ class ScheduledOp:
     copies: tuple[int, ...]
     makes: tuple[StorageResidency, ...]
     offsets: dict[int, int]
+    succeeds: tuple[tuple[int, int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,16 +91,18 @@ def op_schedule_of(recorded: Recorded, layout: MemoryLayout, begins: Sequence[in
         copies[each.leave if each.copy is None or each.copy < 0 else each.copy].append(number)
     turns = []
     for at, op in enumerate(trace.operations):
-        made = (n for n in op.writes if not trace.tensors[n].is_global and lifetimes[n].start == at)
+        made = [n for n in op.writes if not trace.tensors[n].is_global and lifetimes[n].start == at]
+        old = [n + 1 for n in made if n in recorded.held_over]
         reads, writes = recorded.reads[at], recorded.writes[at]
         turns.append(
             ScheduledOp(
                 op.name, reads, writes, tuple(fetches[at]), tuple(needs[at]), tuple(copies[at]),
                 tuple(
                     StorageResidency(DEVICE, piece.offset, trace.tensors[n].size)
-                    for n, piece in pieces_at(at, made).items()
+                    for n, piece in pieces_at(at, made).items() if n not in old
                 ),
                 {n: piece.offset for n, piece in pieces_at(at, (*reads, *writes)).items()},
+                tuple((n - 1, n, piece.offset) for n, piece in pieces_at(at, old).items()),
             )
         )  # fmt: skip
     back_to = {piece.fetched: piece.offset for piece in layout.pieces}

@@ -46,7 +46,8 @@ class Recorded:
     """A trace, and the tensors that each operation reads and writes, in torch's order.
 
     `tensors`: by the index of their storage, without those of the previous iteration. `outside`: seconds of the program
-    before each operation, and after the last. `kinds`: of device, by tensor.
+    before each operation, and after the last. `kinds`: of device, by tensor. `held_over`: tensors that outlive an
+    iteration: from where its successor is made, the next number stands for one.
     """
 
     trace: MemoryTrace
@@ -55,6 +56,7 @@ class Recorded:
     tensors: dict[int, int]
     outside: tuple[float, ...]
     kinds: tuple[str, ...]
+    held_over: frozenset[int]
 
     def trace_on(self, kind: str) -> MemoryTrace:
         """The trace as one kind of device sees it: tensors of other devices take one byte."""
@@ -72,14 +74,16 @@ def recorded_of(watched: Watched, name: str) -> Recorded:
     writes: list[tuple[int, ...]] = []
     operations = []
     for at, op in enumerate(last.operations):
-        reads.append(tuple(map(made.number, op.reads)))
-        writes.append(tuple(map(made.number, op.writes)))
+        reads.append(tuple(made.number(n, at) for n in op.reads))
+        writes.append(tuple(made.number(n, at) for n in op.writes))
         held_over = (n + 1 for n in writes[-1] if n in made.held_over and made.tensors[n].made == at)
         unique = tuple(dict.fromkeys(reads[-1])), tuple(dict.fromkeys((*writes[-1], *held_over)))
         operations.append(Operation(op.name, op.seconds, *unique, source=op.source))
     trace = MemoryTrace(name, tuple(made.tensors), tuple(operations))
     outside = (*(op.outside for op in last.operations), last.outside)
-    return Recorded(trace, tuple(reads), tuple(writes), made.of_storages(), outside, tuple(made.kinds))
+    return Recorded(
+        trace, tuple(reads), tuple(writes), made.of_storages(), outside, tuple(made.kinds), frozenset(made.held_over)
+    )  # fmt: skip
 
 
 def _check_same(before: Iteration, last: Iteration, storages: list[Storage]) -> None:
@@ -115,7 +119,8 @@ class _Tensors:
         keys = {n: self._key(n) for n, storage in storages if storage.made is None or storage.made.iteration == 1}
         return {n: self._numbers[key] for n, key in keys.items() if key in self._numbers}
 
-    def number(self, index: int) -> int:
+    def number(self, index: int, at: int) -> int:
+        """The tensor that a storage is at an operation of the last iteration."""
         key = self._key(index)
         if key not in self._numbers:
             self._numbers[key] = len(self.tensors)
@@ -125,7 +130,9 @@ class _Tensors:
             else:
                 self._add_made(storage.made, storage)
             self.kinds += [storage.kind] * (len(self.tensors) - len(self.kinds))
-        return self._numbers[key]
+        number, made = self._numbers[key], self._watched.storages[index].made
+        is_old = made is not None and made.iteration == 0 and made.operation <= at and number in self.held_over
+        return number + is_old
 
     def _key(self, index: int) -> int | tuple[int, int]:
         made = self._watched.storages[index].made

@@ -29,7 +29,6 @@ from .op_tracer import OpTracer
 from .periods import joined, part_begins
 from .record import recorded_of
 from .residency import DEVICE, Held, Residency, StorageResidency
-from .result_sizes import ResultSizes
 from .tiers import storage_of
 
 
@@ -89,7 +88,7 @@ class ScheduleExecutor(TorchDispatchMode):
     def __init__(self, schedule: OpSchedule, there: Residency, on: MemoryDevice, demand: DemandExecutor):
         super().__init__()
         self.schedule, self.there, self.on, self._demand = schedule, there, on, demand
-        self._sizes = ResultSizes()
+        self._sizes = demand.sizes
         demand.moved, demand.arena = there.disown, there.device
         self.clock: Callable[[], float] = time.perf_counter
         self.changed = ""
@@ -218,6 +217,8 @@ class ScheduleExecutor(TorchDispatchMode):
             return "" if is_view or not (call.given or call.kind.makes) else self._other_operation(turn, call)
         if self._due:
             self._fetch()
+        for tensor, later, offset in turn.succeeds:
+            self._succeed(tensor, later, offset)
         get, written = self._numbers.get, len(call.written)
         here = tuple(map(get, call.reads)), tuple(map(get, call.written))
         if here != (turn.reads, turn.writes[:written]):
@@ -236,6 +237,13 @@ class ScheduleExecutor(TorchDispatchMode):
         for place in turn.makes:
             self.there.make_room(place)
         return ""
+
+    def _succeed(self, tensor: int, later: int, offset: int) -> None:
+        """Let a tensor of the previous iteration make room for its successor."""
+        old = self._bound.get(tensor)
+        storage = None if old is None else old.storage
+        if storage is not None:
+            self.there.bring(self.bind(later, storage), offset)
 
     def _bind_inputs(self, turn: ScheduledOp, call: OpCall) -> None:
         """Bind new storages from outside, such as a new batch, to the tensors whose place they take."""
