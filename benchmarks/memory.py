@@ -1,12 +1,13 @@
 """Twenty programs under limits of memory, beside what torch's users do: saved tensors on the host, and checkpoints.
 
-    python benchmarks/memory.py [--steps 8] [--parts 70,50,30] [--only Gpt,Unet] [--no-plan] [--json FILE]
+    python benchmarks/memory.py [--steps 8] [--parts 70,50,30] [--only Gpt,Unet] [--no-plan] [--turns] [--json FILE]
 
 The programs of tests/memory/matrix_programs.py, each unlimited, with all saved tensors on the host, with a checkpoint
 of every block, with both, and under limits of 70, 50 and 30 % of its unlimited peak. Peaks are the meter's, which
 follows every storage; seconds are those of the program's thread, the median of the steps after the first three (or of
 those that a plan was followed in). On a CPU `torch.autograd.graph.save_on_cpu` copies nothing: hooks that copy to other
-memory and back stand for it. docs/memory-running.md says what was found.
+memory and back stand for it. `--turns` compares calls on demand and by a plan with plain ones, in turns.
+docs/memory-running.md says what was found.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from statistics import median
+from statistics import median, quantiles
 from typing import Annotated, Any
 
 import torch
@@ -154,6 +155,36 @@ def row_of(make: Any, steps: int, parts: list[int], plan: bool) -> Row:
     return row
 
 
+def in_turns(make: Any, steps: int, part: int) -> list[str]:
+    """Run a program plain, on demand and planned, call by call in turns: a row of ratios of processor time."""
+    from tests.memory.meter import Meter
+
+    program = make()
+    with Meter(program.state()) as meter:
+        for i in range(FIRST):
+            program.step(i)
+    size = meter.peak * part // 100
+    demand, plan = under(make(), size, {"warm_up": steps}), under(make(), size, {})
+    calls: dict[str, Callable[[int], Any]] = {"plain": make().step, "demand": demand, "plan": plan}
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for i in range(steps):
+        for name, call in calls.items():
+            begun = time.thread_time()
+            call(i)
+            times[name].append(time.thread_time() - begun)
+
+    def ratio(one: str, other: str) -> str:
+        pairs = zip(times[one][-steps // 2 :], times[other][-steps // 2 :], strict=True)
+        low, middle, high = quantiles([a / b for a, b in pairs], n=4)
+        return f"{middle:.2f} ({low:.2f}–{high:.2f})"
+
+    report = plan.report
+    return [
+        make.__name__, f"{part} %", str(report.period), f"{report.planned} of {report.calls}",
+        ratio("demand", "plain"), ratio("plan", "plain"), ratio("demand", "plan"),
+    ]  # fmt: skip
+
+
 def wrong(row: Row, parts: list[int]) -> list[str]:
     """What contradicts the claims: other bits, a limit not kept, or a cell refused in which others stay within it."""
     found, plain = [], row.of("plain")
@@ -196,6 +227,7 @@ def main(
     parts: Annotated[str, typer.Option(help="Limits, in percent of the peak.")] = "70,50,30",
     only: Annotated[str, typer.Option(help="Programs, by name.")] = "",
     plan: Annotated[bool, typer.Option(help="Plan calls that repeat; otherwise all run on demand.")] = True,
+    turns: Annotated[bool, typer.Option(help="Only compare calls on demand and by a plan with plain ones.")] = False,
     json_file: Annotated[Path | None, typer.Option("--json")] = None,
 ) -> None:
     """Run all programs, and show."""
@@ -205,6 +237,13 @@ def main(
 
     chosen = [each for each in PROGRAMS if not only or each.__name__ in only.split(",")]
     limits = [int(each) for each in parts.split(",")]
+    if turns:
+        print("| program | limit | period | planned | demand / plain | plan / plain | demand / plan |")
+        print("|" + "---|" * 7)
+        for make in chosen:
+            for part in limits:
+                print("| " + " | ".join(in_turns(make, steps, part)) + " |", flush=True)
+        return
     rows = [row_of(make, steps, limits, plan) for make in track(chosen, "programs", console=Console(stderr=True))]
     show(rows, limits)
     if json_file is not None:
