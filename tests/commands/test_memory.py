@@ -211,6 +211,13 @@ def step():
 def changing():
     global calls
     calls += 1
+    loss = step()
+    for _ in range(calls):
+        loss = loss * 2
+    return loss
+def turns():
+    global calls
+    calls += 1
     return step() * calls if calls % 2 else step()
 def other():
     return step() + OTHERS.pop()
@@ -240,6 +247,15 @@ def test_a_step_runs_under_a_limit_beside_itself_and_gives_the_same_bits(vk, tmp
     page = (tmp_path / "p.html").read_text()
     assert "const figures" in page
     assert "measured times of the calls" in page
+
+
+def test_steps_in_turns_follow_one_plan(vk, tmp_path):
+    (tmp_path / "mine.py").write_text(PROGRAM)
+    code, output, _ = vk("run", "mine.py:turns", "--bytes", "1MiB", "--calls", "4", "--json", "out.json")
+    report = json.loads((tmp_path / "out.json").read_text())["report"]
+    assert code == 0
+    assert "the same bits" in output
+    assert (report["period"], report["planned"], report["calls"]) == (2, 4, 9)
 
 
 def test_a_step_that_never_keeps_to_a_plan_is_a_finding_with_the_reason(vk, tmp_path):

@@ -35,7 +35,8 @@ from .step_file import Twin, same_bits, storages, tensors_of
 
 UNPLANNED = 3
 """Calls before the first planned one."""
-RETRIES = 8
+RETRIES = 24
+"""Further calls, in which a period of several may be found."""
 
 
 @dataclass
