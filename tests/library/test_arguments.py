@@ -22,7 +22,7 @@ from .reference import fresh_seed
 from .samples import declaration_of, public
 
 MOST_SECONDS = 600
-ONE_IN = 3
+ONE_IN = 8
 """Of so many functions the usual run takes one, and of so many cases of it."""
 
 
