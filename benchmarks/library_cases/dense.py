@@ -81,6 +81,13 @@ def _mlp(found: Cases, size: str, m: int, k: int, h: int, n: int) -> None:
         {"mm": Way(_mlp_backward, (grad, x, w1, w2, linear(x, w1, b1).relu_()))},
         2 * bytes_of(x, w1, w2) + 4 * m * n, 4 * m * h * (k + n), exact=_exact_mlp_backward,
     )  # fmt: skip
+    products = linear(x, w1, b1)
+    found.add(
+        "mlp_backward", size, f"{m}×{k}×{h}×{n}, products kept", (grad, x, w1, b1, w2, b2, products),
+        lambda g, x, w1, b1, w2, b2, kept: mlp_backward(g, x, w1.t(), b1, w2.t(), b2, "relu", kept),
+        {"mm": Way(_mlp_backward, (grad, x, w1, w2, products.relu()))},
+        2 * bytes_of(x, w1, w2, products) + 4 * m * n, 4 * m * h * (k + n), exact=_exact_mlp_backward,
+    )  # fmt: skip
 
 
 def _mlp_backward(grad: Any, x: Any, w1: Any, w2: Any, hidden: Any) -> Any:
@@ -89,7 +96,7 @@ def _mlp_backward(grad: Any, x: Any, w1: Any, w2: Any, hidden: Any) -> Any:
     return change @ w1, (change.t() @ x).t(), change.sum(0), (grad.t() @ hidden).t(), grad.sum(0)
 
 
-def _exact_mlp_backward(grad: Any, x: Any, w1: Any, b1: Any, w2: Any, b2: Any) -> Any:
+def _exact_mlp_backward(grad: Any, x: Any, w1: Any, b1: Any, w2: Any, b2: Any, *kept: Any) -> Any:
     return _mlp_backward(grad, x, w1, w2, functional.linear(x, w1, b1).relu_())
 
 

@@ -71,7 +71,8 @@ def test_gradients_of_two_layers_are_right(size, dtype):
     expected = exact_gradients(lambda x, w1, b1, w2, b2: torch.tanh(x @ w1 + b1) @ w2 + b2, grad, x, w1, b1, w2, b2)
     hidden = torch.tanh(x.double() @ w1.double() + b1.double())
     change = (grad.double() @ w2.double().t()) * (1 - hidden * hidden)
-    found = mlp_backward(grad, x, w1, b1, w2, b2, "tanh")
+    kept = (matmul(x, w1, b1),) if fresh_seed() % 2 else ()
+    found = mlp_backward(grad, x, w1, b1, w2, b2, "tanh", *kept)
     within = float((grad.double().abs() @ w2.double().abs().t()).max()) if m else 0.0
     sizes = [
         largest_sum(change, w1.t()) + within, largest_sum(x.t(), change) + within,
@@ -119,6 +120,15 @@ def test_a_gradient_of_infinity_or_nan_is_as_in_torch():
     expected = exact_gradients(lambda a, b: torch.sigmoid(a @ b), grad, a, b)
     for found, exact in zip(matmul_backward(grad, a, b, None, "sigmoid"), expected, strict=False):
         torch.testing.assert_close(found.double(), exact, equal_nan=True)
+
+
+def test_products_that_were_kept_are_used():
+    x, w1, w2, grad = normals([(3, 4), (4, 5), (5, 2), (3, 2)], torch.float64, fresh_seed())
+    kept = torch.randn(3, 5, dtype=torch.float64)
+    expected = torch.relu(kept).t() @ grad
+    torch.testing.assert_close(mlp_backward(grad, x, w1, None, w2, None, "relu", kept)[3], expected)
+    with pytest.raises(vk.ArgumentError, match="products"):
+        mlp_backward(grad, x, w1, None, w2, None, "relu", kept[:, :4])
 
 
 def test_numpy_in_numpy_out():

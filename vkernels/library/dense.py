@@ -239,15 +239,19 @@ def mlp_backward(
     w2: Float[Array, "H N"],
     b2: Float[Array, "N"] | None = None,
     activation: Activation = "relu",
+    products: Float[Array, "M H"] | None = None,
 ) -> tuple[Array, Array, Array | None, Array, Array | None]:
     """The gradients of x, w1, b1, w2 and b2, given the gradient of `mlp(x, w1, b1, w2, b2, activation)`.
 
-    `grad`: M × N; all of one dtype. The values between the layers are recomputed; they and their gradient are rounded
-    to that dtype. None for a missing bias; otherwise new arrays.
+    `grad`: M × N; all of one dtype. `products`: `matmul(x, w1, b1)`, M × H, if that was kept; else it is computed
+    again, one product more than the other four. What is between the layers, and its gradient, is rounded to that dtype.
+    None for a missing bias; otherwise new arrays.
     Raises `ArgumentError` for shapes or dtypes that do not match, or an unknown activation.
     """
-    products, upper = (empty_like(x, (x.shape[0], w1.shape[1]), computed=True) for _ in range(2))
-    matmul(x, w1, b1, out=products)
+    size = x.shape[0], w1.shape[1]
+    upper = empty_like(x, size, computed=True)
+    if products is None:
+        products = matmul(x, w1, b1, out=empty_like(x, size, computed=True))
     hidden = activate_into(products, activation, empty_like(x, tuple(products.shape)))
     matmul(grad, w2.swapaxes(0, 1), out=upper)
     change = slopes_into(upper, products, activation, empty_like(x, tuple(products.shape)))
