@@ -112,7 +112,7 @@ class KernelVariants:
     def _known(self, key: Hashable) -> Code | None:
         refused = self._refused.get(key)
         if refused is not None:
-            raise type(refused)(refused.message, refused.place)
+            raise type(refused)(refused.message, refused.place, refused.about, refused.help)
         return self._code.get(key)
 
     def _compile(self, key: Hashable, compile: Callable[[], Code]) -> Code:
