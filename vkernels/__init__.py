@@ -153,12 +153,9 @@ _LATE = {
 def __getattr__(name: str) -> Any:
     """What is imported late, and `__version__`, which reads the installation."""
     if name == "__version__":
-        from importlib.metadata import PackageNotFoundError, version
+        from .ir.own_version import own_version
 
-        try:
-            return version("vkernels")
-        except PackageNotFoundError:  # a checkout on the path
-            return "0+unknown"
+        return own_version()
     if name in _LATE:
         from importlib import import_module
 
