@@ -120,10 +120,15 @@ class Company:
         """Whether to run side by side."""
         return self.needed <= 1 + self.oversubscription
 
-    def go_on(self, way: Way, now: float) -> None:
-        """Tasks are about to run so. What they do soon after changing over says little: caches hold other data."""
-        if way is not self.way:
-            self.way, self.since, self.done = way, now, {}
+    def begin(self, lease: Lease, now: float) -> None:
+        """A task begins a lease. What tasks do soon after changing over says little: caches hold other data."""
+        if lease.way is not self.way:
+            self.way, self.since, self.done = lease.way, now, {}
+        if lease.way is Way.TURN:
+            self.turns += 1
+            self._begin_turn(lease, now)
+        else:
+            self.beside += 1
 
     def note(self, slot: int, whole: float, took: float) -> None:
         """A task's calls side by side took so long, and would on all cores."""
@@ -142,7 +147,7 @@ class Company:
         self.probe_ends = self.turn = None
         return False
 
-    def begin_turn(self, lease: Lease, now: float) -> None:
+    def _begin_turn(self, lease: Lease, now: float) -> None:
         """A turn begins; the one before took until now, if nobody was away meanwhile."""
         before = self.turn
         if before is not None and now - self.turn_began < 4 * LEASE + 2 * before.whole:
@@ -255,11 +260,7 @@ class CoHost:
             if lease.way is Way.TURN:
                 self.version += 1  # nobody goes on with a lease of before
             if lease.company is not None:
-                lease.company.go_on(lease.way, now)
-                lease.company.beside += lease.way is Way.BESIDE
-                lease.company.turns += lease.way is Way.TURN
-                if lease.way is Way.TURN:
-                    lease.company.begin_turn(lease, now)
+                lease.company.begin(lease, now)
             lease.version, lease.until = self.version, now + LEASE
             task.lease, task.begun, task.in_call = lease, now, True
             return lease
