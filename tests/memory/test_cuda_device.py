@@ -18,7 +18,6 @@ from vkernels.memory import schedule_executor as devices
 from vkernels.memory.cuda_device import CudaDevice
 from vkernels.memory.device import Lane
 from vkernels.memory.links import Tier
-from vkernels.memory.record import record
 from vkernels.memory.residency import Residency
 from vkernels.memory.tiers import Flash
 
@@ -26,6 +25,7 @@ from .fake_cuda import STYLES, FakeCuda, OnGpu, Stream
 from .moves import MOVES, move
 from .programs import Program, cnn, transformer
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 SIZE = 4096
 SEEDS = 24
 STEPS = 20
@@ -157,21 +157,6 @@ def test_a_host_that_does_not_wait_for_copies_of_its_buffer_is_caught(lane, tmp_
             return event
 
     assert through_flash(tmp_path, Hasty)
-
-
-@pytest.fixture(scope="module")
-def peaks():
-    """The most bytes live at once, by program."""
-    return {make: record(Program(make).step).peak for make in (cnn, transformer)}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """The same order of additions in every run."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def limited(make, peaks, part, seed, steps, monkeypatch, **more):

@@ -19,22 +19,8 @@ from vkernels.memory.trace_file import save
 
 from .programs import Program, assert_same, cnn, transformer
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 STEPS = 20
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """The same order of additions in every run."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="module")
-def peaks():
-    """The most bytes live at once, by program."""
-    return {make: record(Program(make).step).peak for make in (cnn, transformer)}
 
 
 def limited(make, peaks, part=0.6, **more):

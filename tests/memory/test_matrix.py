@@ -24,6 +24,7 @@ from .matrix_programs import (
 )  # fmt: skip
 from .meter import Meter
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 STEPS = 7
 PARTS = (70, 50, 30)
 REFUSED = {
@@ -31,15 +32,6 @@ REFUSED = {
     ("PerSample", 30),
 }  # fmt: skip
 """Cells in which one operation needs more than the limit at once, as with `save_on_cpu` or `checkpoint` too."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """The same order of additions in every run."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def ran(make, steps, limited=None):

@@ -16,16 +16,7 @@ from .fake_cuda import FakeCuda, OnGpu
 from .meter import Meter
 from .programs import Program, assert_same, cnn, transformer
 
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """The same order of additions in every run."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
+pytestmark = pytest.mark.usefixtures("one_thread")
 CALLS = 60
 
 
