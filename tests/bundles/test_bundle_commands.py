@@ -77,18 +77,6 @@ def test_diff_and_merge(run_vk, built, net, secret, tmp_path, monkeypatch):  # n
     assert [each.command for each in open_bundle(both, secret).manifest.provenance.merged] == ["a test", "a test"]
 
 
-def test_kernels_of_one_name_that_differ_are_not_merged(run_vk, built, net, secret, tmp_path):  # noqa: F811
-    import msgspec
-
-    manifest, files = built
-    changed = msgspec.structs.replace(manifest.kernels[0], source="0" * 64)
-    other = tmp_path / "other.vkb"
-    write_bundle(other, msgspec.structs.replace(manifest, kernels=(changed,)), files)
-    code, _, errors = run_vk("bundle", "merge", net, other, "--trust-unsigned", "-o", tmp_path / "both.vkb")
-    assert code == 2
-    assert "another one" in errors
-
-
 @pytest.mark.thorough
 def test_library_kernels_become_bundles(run_vk, tmp_path):  # noqa: F811
     made = tmp_path / "rows.vkb"

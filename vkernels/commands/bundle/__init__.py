@@ -60,39 +60,53 @@ def verify(file: File, trust: Trust = None, trust_unsigned: Unsigned = False) ->
 
 
 @app.command("diff")
-def diff(file: File, other: File) -> None:
+def diff(file: File, other: File, json: Json = None) -> None:
     """List how a second bundle differs from the first: - gone, + new, ~ changed. Exit code 1: they differ."""
+    from dataclasses import asdict
+
     from vkernels.bundles.bundle import open_bundle
     from vkernels.bundles.compare import differences
 
-    found = list(differences(open_bundle(file, runs=False), open_bundle(other, runs=False)))
-    console = console_for()
-    for line in found:
-        console.print(line, soft_wrap=True)
+    check_writable(json)
+    found = differences(open_bundle(file, runs=False), open_bundle(other, runs=False))
+    console = console_for(json)
+    for each in found:
+        console.print(str(each), soft_wrap=True)
+    if not found:
+        console.print("the same kernels and code")
+    write_results(json, "bundle diff", differences=[asdict(each) for each in found])
     if found:
         raise typer.Exit(Code.FINDING)
-    console.print("the same kernels and code")
 
 
 @app.command("merge")
 def merge(
     files: Annotated[list[Path], typer.Argument(metavar="FILE.vkb…", help="Bundles.")],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE.vkb", help="The bundle to write.")],
+    prefer: Annotated[
+        Path | None, typer.Option("--prefer", metavar="FILE.vkb", help="The bundle that wins where they differ.")
+    ] = None,
     sign: Annotated[list[Path] | None, typer.Option("--sign", metavar="KEYFILE", help="Sign the result.")] = None,
     trust: Trust = None,
     trust_unsigned: Unsigned = False,
 ) -> None:
-    """Put the kernels and code of several bundles into one. Signatures are not taken over: sign the result."""
+    """Put the kernels and code of several bundles into one. Signatures are not taken over: sign the result.
+
+    Refused where they have other code for the same sizes and target, or kernels of one name with other texts.
+    """
     from vkernels.bundles.bundle import open_bundle, write_bundle
-    from vkernels.bundles.compare import merged
+    from vkernels.bundles.merge import merged
     from vkernels.bundles.signing import read_key
 
     check_writable(output)
     if len(files) < 2:
         raise OptionError("vk bundle merge: give two bundles or more")
+    if prefer is not None and prefer not in files:
+        raise OptionError(f"--prefer {prefer}: name one of the bundles that are merged, as it is given there")
     trusted = _trusted(trust, trust_unsigned)
     bundles = [open_bundle(file, trusted) for file in files]
-    manifest, content = merged(bundles, shlex.join(["vk", *sys.argv[1:]]))
+    winner = None if prefer is None else bundles[files.index(prefer)]
+    manifest, content = merged(bundles, shlex.join(["vk", *sys.argv[1:]]), winner)
     write_bundle(output, manifest, content, [read_key(path) for path in sign or []])
     console_for().print(f"{output}: {len(manifest.kernels)} kernel(s), {output.stat().st_size:,} bytes", soft_wrap=True)
 
