@@ -218,24 +218,25 @@ def test_a_function_is_elementwise():
         chooses_by_if(x, x.copy())
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
 @pytest.mark.parametrize(
     "pin", [{"lanes": "j"}, {"lanes": "i"}, {"lanes": "j", "chunks": {"j": 16}}, {"chunks": {"j": 3}}]
 )
-def test_chunks_and_lanes(pin):
+def test_chunks_and_lanes(pin, dtype):
     """Every way through the axis gives the same, exactly, with numbers that are integers."""
     random = np.random.default_rng(fresh_seed())
-    a, b = (random.integers(-1, 2, (5, 53)).astype(np.float32) for _ in range(2))
+    a, b = (random.integers(-1, 2, (5, 53)).astype(dtype) for _ in range(2))
     pinned = vk.kernel(plan=vk.Pin(**pin))(plain_recurrence)
-    state, expected = np.zeros(5, np.float32), np.zeros_like(a)
+    state, expected = np.zeros(5, dtype), np.zeros_like(a)
     for step in range(53):
         state = expected[:, step] = a[:, step] * state + b[:, step]
     for kernel in (pinned, pinned.interpret):
-        out = np.full_like(a, np.nan)
+        out = np.full_like(a, 77)
         kernel(a, b, out)
         np.testing.assert_array_equal(out, expected)
 
 
-def plain_recurrence(a: Float[vk.Tensor, "M N"], b: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M N"]):
+def plain_recurrence(a: Shaped[vk.Tensor, "M N"], b: Shaped[vk.Tensor, "M N"], out: Shaped[vk.Tensor, "M N"]):
     i, j = vk.tile("M"), vk.whole("N")
     _, state = vk.scan(then, (a[i, j], b[i, j]), axis=j, identity=(1, 0))
     out[i, j] = state

@@ -72,6 +72,20 @@ def test_every_update_finds_what_the_one_before_left(count, dtype):
         np.testing.assert_array_equal(total, np.bincount(place, minlength=5))
 
 
+@vk.kernel
+def at_the_next(held: Shaped[vk.Tensor, "N"], old: Shaped[vk.Tensor, "N"]):
+    i = vk.tile("N")
+    old[i] = vk.atomic_exchange(held[i + 1], 5)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_updates_beyond_a_tensor_find_0(dtype):
+    held = np.random.default_rng(fresh_seed()).integers(1, 9, 37).astype(dtype)
+    for after, old in everywhere(at_the_next, held, np.full(37, 77, dtype)):
+        np.testing.assert_array_equal(old, np.append(held[1:], 0))
+        np.testing.assert_array_equal(after, np.append(held[:1], np.full(36, 5, dtype)))
+
+
 @pytest.mark.sample(8)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("count", [1, 37, 300])

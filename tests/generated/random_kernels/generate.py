@@ -13,8 +13,10 @@ from .control import branch, loop, ragged_loop
 from .exponentials import exponentials
 from .masks import masked
 from .memory import gather, load, store
+from .orders import ordered
 from .scratchpads import boundary, layers, read_again, scratchpad, update
 from .steps import binary, conditional, dot, own_scan, pick, position, reduction, scan, unary
+from .updates import contended, fetched
 from .values import MOST_ELEMENTS, Kernel, Value
 
 EXTENTS = (0, 1, 1, 2, 3, 4, 5, 7, 8, 8, 11, 13, 16, 17, 23, 31, 32, 33, 47, 64)
@@ -64,6 +66,9 @@ def statement(kernel: Kernel, depth: int) -> None:
         (lambda k, _: reduction(k), 4),
         (lambda k, _: scan(k), 1),
         (lambda k, _: own_scan(k), 1),
+        (ordered, 1 if depth < 2 else 0),
+        (fetched, 1 if depth < 2 else 0),
+        (contended, 1 if depth < 2 else 0),
         (lambda k, _: exponentials(k), 2 if depth == 0 else 0),
         (lambda k, _: dot(k), 2),
         (lambda k, d: masked(k), 3),

@@ -9,7 +9,7 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 
 from vkernels.ir.analysis.grid_phases import grid_phases
-from vkernels.ir.dialect import KernelOp, PhaseOp, ScatterOp, ScratchOp
+from vkernels.ir.dialect import KernelOp, PhaseOp, ScatterOp, ScratchOp, StoreOp
 from vkernels.ir.facts import UNKNOWN, Facts
 from vkernels.ir.plan import Home, Plan
 
@@ -69,7 +69,7 @@ def random_plan(
         plan["guards"] = (choose.choice(masked),)
     if len(tiles) > 1 and "splits" not in plan and choose.random() < 0.3:
         plan["swizzle"] = choose.choice([2, 3, 8])
-    atomic = any(isinstance(op, ScatterOp) and op.atomic is not None for op in split.walk())
+    atomic = any(isinstance(op, ScatterOp | StoreOp) and op.atomic is not None for op in split.walk())
     if atomic and not waits and choose.random() < 0.6:
         plan = {name: value for name, value in plan.items() if name not in ("splits", "launches", "swizzle")}
         plan["private_copies"] = choose.choice([1, 2, 5])

@@ -122,6 +122,8 @@ class Kernel:
     """Axes along which a sum of exp(x - maximum) follows the maximum."""
     masked: set[str] = field(default_factory=set)
     """Axes whose positions are compared, so that masks may leave out products with NaN and infinity."""
+    labels: set[str] = field(default_factory=set)
+    """Names of scratchpads that operations of the language made."""
 
     def __post_init__(self) -> None:
         self.op = KernelOp("random", [])

@@ -280,7 +280,8 @@ _FLAGS = {"abs": "is_int_min_poison", "ctlz": "is_zero_poison", "cttz": "is_zero
 
 def lower_plain(state: LlvmState, operation: Operation) -> None:
     """An operation that MLIR has on vectors under the same name."""
-    if operation.name in ("arith.addi", "arith.muli") and str(operation.results[0].type) in ("i64", "index"):
+    is_index = state.scalar_width == 1 and str(operation.results[0].type) in ("i64", "index")
+    if is_index and operation.name in ("arith.addi", "arith.muli"):
         _lower_folding(state, operation)
         return
     fusible = operation.name in CONTRACT and "vk.rounded" not in operation.attributes

@@ -33,13 +33,8 @@ def lower_fetch(state: LlvmState, operation: FetchOp) -> None:
             if place.mask is None:
                 lanes.append(_fetched(emit, kind, element, stored, pointer, part, other))
                 continue
-            active, none, old = (
-                emit.extract(place.mask, lane, "i1", place.width),
-                emit.filled("0", stored, 1),
-                emit.name(),
-            )
-            if stored.startswith("f"):
-                none = emit.filled("0.0", stored, 1)
+            active = emit.extract(place.mask, lane, "i1", place.width)
+            none, old = emit.filled("0.0" if stored.startswith("f") else "0", stored, 1), emit.name()
             emit.line(f"{old} = scf.if {active} -> ({stored}) {{")
             with emit.region():
                 emit.line(f"scf.yield {_fetched(emit, kind, element, stored, pointer, part, other)} : {stored}")
