@@ -5,8 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import os
-import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -370,31 +368,3 @@ def test_a_spoilt_baseline_is_refused_before_anything_is_compiled(vk, tmp_path):
     code, output, said = vk("softmax", "--baseline", tmp_path / "baseline.json")
     assert (code, output) == (2, "")
     assert "baseline.json:1: schema_version: expected 1, got 7" in said
-
-
-def test_the_race_on_the_page_is_found(vk, tmp_path, monkeypatch):
-    """On its author's inputs, as the page shows."""
-    page = (Path(__file__).parents[2] / "docs" / "check.md").read_text()
-    source = re.search(r"```python\n# sums.py\n(.*?)```", page, re.DOTALL)[1]
-    command, shown = re.search(
-        r"<!-- finds -->\n```bash\nvk check (.*?)\n```\n```text\n…\n(.*?)```", page, re.DOTALL
-    ).groups()
-    (tmp_path / "sums.py").write_text("# sums.py\n" + source)
-    monkeypatch.chdir(tmp_path)
-    code, output, _ = vk(*shlex.split(command), "--json", "results.json")
-    assert code == 1
-    pattern = ".*?".join(map(re.escape, shown.split("…")))
-    assert re.search(pattern, output, re.DOTALL), output
-    (ran,) = json.loads((tmp_path / "results.json").read_text())["inputs"]
-    assert ran["kernel"] == "sums.py:sums"
-    assert "which another program of the launch has written" in ran["finding"]
-
-
-def test_inputs_are_of_kernels_in_files_and_gpus(vk, tmp_path):
-    for arguments, said in (
-        (("softmax_rows", "--targets", "mi300x"), "give kernels as FILE.py:KERNEL"),
-        ((f"{STYLES}:add", "--signature", SIGNATURE, "--targets", "cpu"), "runs code for GPUs"),
-    ):
-        code, _, errors = vk(*arguments, "--inputs", "call")
-        assert code == 2
-        assert said in errors

@@ -154,12 +154,12 @@ def file(tmp_path_factory):
     return str(path)
 
 
-def ran(file, name, inputs, types, divisible=(), **constants):
+def ran(file, name, inputs, types, divisible=(), grid=None, **constants):
     case = {
         "kind": "jit", "source": {"name": name, "module": "", "file": file}, "types": types, "constants": constants,
         "divisible": list(divisible), "number": 0, "warps": None, "stages": None,
     }  # fmt: skip
-    return ran_on_inputs({"case": case, "inputs": inputs, "architecture": "sm_90"})
+    return ran_on_inputs({"case": case, "inputs": inputs, "architecture": "sm_90", "grid": grid})
 
 
 @pytest.mark.parametrize(
@@ -221,6 +221,42 @@ def test_wrong_inputs_are_refused(file, inputs, error, said):
         ran(file, "race", inputs, F32, BLOCK=64)
 
 
+GRID = "cdiv(count, BLOCK)"
+
+
+def saved(tmp_path, **changes):
+    """Arrays for kernels with the parameters of `F32`; None leaves one out."""
+    arrays = {"x": np.ones(300, np.float32), "out": np.zeros(2, np.float32), "count": 300} | changes
+    np.savez(tmp_path / "inputs.npz", **{name: array for name, array in arrays.items() if array is not None})
+    return str(tmp_path / "inputs.npz")
+
+
+def test_arrays_of_a_file_are_arguments(file, tmp_path):
+    assert ran(file, "sums", saved(tmp_path), F32, grid=GRID, BLOCK=64) == {"programs": 5}
+    finding = ran(file, "race", saved(tmp_path), F32, grid=GRID, BLOCK=64)["finding"]
+    assert finding.startswith(f"{file}:{line_of('tl.load(out) + part')}:")
+    finding = ran(file, "sums", saved(tmp_path, count=301), F32, grid=GRID, BLOCK=64)["finding"]
+    assert "reads 4 bytes at byte 1200 of `x`, outside its 1200 bytes" in finding
+
+
+@pytest.mark.parametrize(
+    ("changes", "grid", "error", "said"),
+    [
+        ({"out": None}, GRID, ArgumentError, "inputs.npz gives no value for out"),
+        ({"y": np.zeros(3)}, GRID, ArgumentError, "`y` is no argument of a launch; these are x, out, count"),
+        ({"BLOCK": 64}, GRID, ArgumentError, "`BLOCK` is no argument of a launch"),
+        ({"x": np.zeros(300)}, GRID, ArgumentError, "argument `x`: expected elements f32, got float64"),
+        ({"count": np.array([3])}, "1", ArgumentError, "`count`: expected a number, got an array of shape [1]"),
+        ({}, None, OptionError, "--grid 'cdiv(count, BLOCK)'"),
+        ({}, "rows", OptionError, "there is no rows"),
+        ({"x": np.array([{}])}, GRID, FileError, "Python objects"),
+    ],
+)
+def test_wrong_files_are_refused(file, tmp_path, changes, grid, error, said):
+    with pytest.raises(error, match=re.escape(said)):
+        ran(file, "race", saved(tmp_path, **changes), F32, grid=grid, BLOCK=64)
+
+
 OWN = """
 import numpy as np
 import vkernels as vk
@@ -251,3 +287,29 @@ def test_kernels_of_ours_run_as_they_are_planned(tmp_path):
     finding = ran_on_inputs({**request, "inputs": "beyond"})["finding"]
     assert finding.startswith(f"{path}:9:")
     assert "outside its 1196 bytes" in finding
+
+
+def test_kernels_of_ours_run_on_files(tmp_path):
+    path = tmp_path / "own_kernel.py"
+    path.write_text(OWN)
+    target = target_named("h100-sxm5-80")
+    arrays = {"at": np.arange(300)[::-1], "x": np.ones(300, np.float32), "out": np.zeros(299, np.float32)}
+    case = {
+        "kind": "kernel",
+        "source": {"name": "put", "module": "", "file": str(path)},
+        "constants": {},
+        "left_open": [],
+    }
+    request = {
+        "case": case, "architecture": target.architecture, "limits": asdict(planned_limits(target)),
+        "inputs": str(tmp_path / "x.npz"),
+    }  # fmt: skip
+    np.savez(tmp_path / "x.npz", **arrays)
+    finding = ran_on_inputs(request)["finding"]
+    assert finding.startswith(f"{path}:9:")
+    assert "outside its 1196 bytes" in finding
+    np.savez(tmp_path / "x.npz", **{**arrays, "out": np.zeros(300, np.float32)})
+    assert ran_on_inputs(request)["programs"] > 0
+    np.savez(tmp_path / "x.npz", **arrays, more=np.zeros(1))
+    with pytest.raises(ArgumentError, match="no argument `more`"):
+        ran_on_inputs(request)

@@ -81,7 +81,16 @@ Tolerance = Annotated[
 ]
 Inputs = Annotated[
     str | None,
-    typer.Option(metavar="FUNCTION", help="Also run on what this function of the file returns; find races and bounds."),
+    typer.Option(
+        metavar="FUNCTION|FILE.npz",
+        help="Also run on what this function of the file returns, or on these arrays; find races and bounds.",
+    ),
+]
+Grid = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N,…", help="Programs of a plain Triton kernel on --inputs FILE.npz: 'cdiv(count, BLOCK), 4'."
+    ),
 ]
 Workers = Annotated[int | None, typer.Option(min=1, help="Number of compile processes. Default: all usable cores.")]
 
@@ -105,6 +114,7 @@ def check(
     write_baseline: Written = None,
     tolerance: Tolerance = 2.0,
     inputs: Inputs = None,
+    grid: Grid = None,
     no_cache: Cache = False,
     workers: Workers = None,
     seconds: CompileSeconds = 120.0,
@@ -124,6 +134,7 @@ def check(
     from vkernels.inspect.cases import as_deterministic
     from vkernels.inspect.check.check import CheckTools, case_on, triton_version
     from vkernels.inspect.check.check import check as check_cells
+    from vkernels.inspect.check.input_file import ENDING
     from vkernels.inspect.resolve import JitOptions, resolve_cases
     from vkernels.inspect.specialisation import parse_specialisation
     from vkernels.inspect.worker_client import InspectPool
@@ -132,6 +143,8 @@ def check(
 
     from .results import as_json, show, show_inputs
 
+    if grid is not None and not (inputs or "").endswith(ENDING):
+        raise OptionError(f"--grid goes with --inputs FILE{ENDING}; a function returns the grid itself")
     request = parse_specialisation(dtype, shape, constants, layouts)
     chosen = chosen_targets(targets, table, slice_ or [])
     triton = triton_version()
@@ -140,7 +153,7 @@ def check(
         if deterministic:
             cases = [as_deterministic(case) for case in cases]
         tools = CheckTools(preparing, compiling, None if no_cache else DiskCache(), triton, judge=judge)
-        ran = () if inputs is None else _ran(cases, inputs, chosen, preparing)
+        ran = () if inputs is None else _ran(cases, inputs, grid, chosen, preparing)
         checked = check_cells(cases, chosen, tools, progress)
     taken = time.monotonic() - begun
     show(checked, triton, taken, console_for(json, is_wide=True))
@@ -155,17 +168,21 @@ def check(
         raise typer.Exit(Code.FINDING)
 
 
-def _ran(cases: Sequence[Case], inputs: str, targets: Sequence[Target], pool: InspectPool) -> tuple[InputsRun, ...]:
+def _ran(
+    cases: Sequence[Case], inputs: str, grid: str | None, targets: Sequence[Target], pool: InspectPool
+) -> tuple[InputsRun, ...]:
     """The cases run on their inputs as compiled for the first target that is a GPU."""
     from vkernels.inspect.check.check import case_on
+    from vkernels.inspect.check.input_file import ENDING
     from vkernels.inspect.check.inputs import run_on_inputs
 
-    if any(not case.source.file for case in cases):
+    is_file = inputs.endswith(ENDING)
+    if not is_file and any(not case.source.file for case in cases):
         raise OptionError("--inputs names a function of the kernel's file: give kernels as FILE.py:KERNEL")
     gpu = next((target for target in targets if target.vendor != "cpu"), None)
     if gpu is None:
         raise OptionError("--inputs runs code for GPUs: name one in --targets; kernel.interpret runs others")
-    return run_on_inputs([case_on(case, gpu) for case in cases], inputs, gpu, pool)
+    return run_on_inputs([case_on(case, gpu) for case in cases], inputs, gpu, pool, grid)
 
 
 def _read(path: Path) -> Baseline:

@@ -15,6 +15,7 @@ from vkernels.compiler.binaries.launch_loops import loops_as_json
 from vkernels.compiler.plan_fallback import BOTTOM
 from vkernels.inspect.check.cells import Cell, CellLaunch, PlanSummary
 from vkernels.inspect.check.check import Checked
+from vkernels.inspect.check.input_file import inputs_shown
 from vkernels.inspect.check.inputs import InputsRun
 from vkernels.ir.planning.resources import Resource
 from vkernels.ir.slow_plan import SlowPlan
@@ -38,7 +39,7 @@ def show_inputs(ran: Sequence[InputsRun], inputs: str, console: Console) -> None
     """Print what running on the author's inputs found, a line for each kernel and configuration, and each finding."""
     for each in ran:
         given = "".join(f" {name}={value}" for name, value in each.configuration.items())
-        what = f"{each.kernel}{given} on {inputs}()"
+        what = f"{each.kernel}{given} on {inputs_shown(inputs)}"
         if each.finding:
             console.print(f"{what}:", style="bold", markup=False, highlight=False)
             console.print(each.finding, markup=False, highlight=False, soft_wrap=True)

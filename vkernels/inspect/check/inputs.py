@@ -28,15 +28,18 @@ class InputsRun:
         return asdict(self)
 
 
-def run_on_inputs(cases: Sequence[Case], inputs: str, target: Target, pool: InspectPool) -> tuple[InputsRun, ...]:
-    """Run cases on what the function `inputs` of their files returns, as compiled for a GPU.
+def run_on_inputs(
+    cases: Sequence[Case], inputs: str, target: Target, pool: InspectPool, grid: str | None = None
+) -> tuple[InputsRun, ...]:
+    """Run cases on what the function `inputs` of their files returns, or on the arrays of the file `inputs`, as
+    compiled for a GPU. `grid`: of plain Triton kernels, for a file.
 
     Raises mistakes in the inputs, and `FileError` where a run takes too long.
     """
     limits = asdict(planned_limits(target))
     requests = [
         {"kind": "inputs", "case": case.as_request(), "inputs": inputs, "architecture": target.architecture,
-         "limits": limits}
+         "limits": limits, "grid": grid}
         for case in cases
     ]  # fmt: skip
     answers = [pool.submit(request) for request in requests]

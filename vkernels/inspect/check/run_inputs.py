@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,23 +29,25 @@ from vkernels.runtime.bind_arguments import bind, in_order
 from vkernels.runtime.interpret import memory_of
 
 from ..cases import KernelSource, executed, kernel_at
+from .grid import Grid, grid_of
+from .input_file import ENDING, inputs_shown, read_inputs
 from .prepare_kernel import target_with
 
 SEED = 0
 """Of the order of programs: another one than they are numbered in."""
 
-Grid = tuple[int, ...]
-
 
 def ran_on_inputs(request: Mapping[str, Any]) -> dict[str, Any]:
     """The answer to a request: `programs` that ran, and the `finding`, which ended the run, or why it is `unknown`.
 
+    `inputs`: a function of the author's file, or a file of arrays; for the latter `grid`: of a plain Triton kernel.
     Raises `OptionError`, `ArgumentError` and `FileError` for inputs that are not as they should be.
     """
     case = request["case"]
     source = KernelSource(**case["source"])
     kernel = kernel_at(source)
-    made = _made(source, request["inputs"])
+    inputs = request["inputs"]
+    made = _of_file(case, request) if inputs.endswith(ENDING) else _made(source, inputs)
     run = _jit_run if case["kind"] == "jit" else _kernel_run
     try:
         programs = run(kernel, made, case, request)
@@ -66,11 +69,26 @@ def _made(source: KernelSource, name: str) -> Any:
         raise FileError(f"{source.file}: {name}() raised {type(error).__name__}: {error}") from error
 
 
+def _of_file(case: Mapping[str, Any], request: Mapping[str, Any]) -> Any:
+    """What a file of arrays says, as a function of the author's would return it."""
+    arguments = read_inputs(Path(request["inputs"]))
+    if case["kind"] != "jit":
+        given = {name: value for name, value in case["constants"].items() if name not in case["left_open"]}
+        return {**given, **arguments}
+    if unknown := [name for name in arguments if name not in case["types"]]:
+        raise ArgumentError(
+            f"{request['inputs']}: `{unknown[0]}` is no argument of a launch; these are {', '.join(case['types'])}"
+        )
+    if (grid := request.get("grid")) is None:
+        raise OptionError("--inputs: a plain Triton kernel needs its grid, too: --grid 'cdiv(count, BLOCK)'")
+    return arguments, lambda known: grid_of(grid, known)
+
+
 def _jit_run(kernel: Any, made: Any, case: Mapping[str, Any], request: Mapping[str, Any]) -> int:
     """Run a plain Triton kernel with one of its configurations; return how many programs it has."""
-    name, types, architecture = request["inputs"], case["types"], request["architecture"]
+    name, types, architecture = inputs_shown(request["inputs"]), case["types"], request["architecture"]
     if not (isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], Mapping)):
-        raise ArgumentError(f"{name}() must return the arguments by name, and the grid: (dict, grid)")
+        raise ArgumentError(f"{name} must return the arguments by name, and the grid: (dict, grid)")
     arguments, grid = made
     configuration = jit_configurations(kernel)[case["number"]]
     configuration = replace(
@@ -82,7 +100,7 @@ def _jit_run(kernel: Any, made: Any, case: Mapping[str, Any], request: Mapping[s
     module = parse_triton(inlined_ttir(text, architecture, locations=True), _is_own)
     names = [parameter.name for parameter in jit_parameters(kernel) if parameter.name in types]
     if missing := [each for each in names if each not in arguments]:
-        raise ArgumentError(f"{name}() gives no value for {', '.join(missing)}")
+        raise ArgumentError(f"{name} gives no value for {', '.join(missing)}")
     values = [_value(each, arguments[each], type_) for each, type_ in zip(names, _types(module), strict=True)]
     run_ttir(module, programs, values, order=SEED, same_lane_is_ordered=True)
     return int(np.prod(programs))
@@ -97,7 +115,7 @@ def _grid(grid: Any, known: Mapping[str, Any], name: str) -> Grid:
     found = grid(known) if callable(grid) else grid
     sizes = (found,) if isinstance(found, int) else tuple(found) if isinstance(found, Sequence) else ()
     if not 1 <= len(sizes) <= 3 or not all(isinstance(size, int) and size > 0 for size in sizes):
-        raise ArgumentError(f"{name}(): expected a grid of one to three numbers of programs, got {found!r}")
+        raise ArgumentError(f"{name}: expected a grid of one to three numbers of programs, got {found!r}")
     return sizes
 
 
@@ -108,6 +126,8 @@ def _types(module: ModuleOp) -> Sequence[Any]:
 
 def _value(name: str, value: Any, type_: Any) -> Any:
     if not isinstance(type_, tt.PointerType):
+        if getattr(value, "ndim", 0):
+            raise ArgumentError(f"argument `{name}`: expected a number, got an array of shape {list(value.shape)}")
         return value
     array = memory_of(value)
     wanted = storage_of(type_.pointee)
@@ -119,7 +139,7 @@ def _value(name: str, value: Any, type_: Any) -> Any:
 def _kernel_run(kernel: Any, made: Any, case: Mapping[str, Any], request: Mapping[str, Any]) -> int:
     """Run a `@vk.kernel` as it is planned for a GPU; return how many programs its launches have."""
     if not isinstance(made, Mapping):
-        raise ArgumentError(f"{request['inputs']}() must return the arguments by name: a dict")
+        raise ArgumentError(f"{inputs_shown(request['inputs'])} must return the arguments by name: a dict")
     values = in_order(kernel, (), made)
     arguments = bind(kernel, values)
     target = target_with(limits_from(request["limits"]), request["architecture"])
