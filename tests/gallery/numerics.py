@@ -2,7 +2,7 @@
 
 import math
 
-from jaxtyping import Float, Int, UInt8
+from jaxtyping import Float, Int, UInt4
 
 import vkernels as vk
 
@@ -106,16 +106,13 @@ def ising(spin: Int[vk.Tensor, "H W"], out: Int[vk.Tensor, "H W"], colour: vk.Sc
 @vk.kernel
 def int4_matmul(
     x: Float[vk.Tensor, "M K"],
-    packed: UInt8[vk.Tensor, "K2 N"],
+    weight: UInt4[vk.Tensor, "N K"],
     scale: Float[vk.Tensor, "N"],
     out: Float[vk.Tensor, "M N"],
 ):
-    """Weights of 4 bits, two in a byte, the first in its lower half; 8 is their zero."""
-    i, j, k = vk.tile("M"), vk.tile("N"), vk.whole("K2")
-    low = (packed[k, j] & 15).to(vk.float32) - 8.0
-    high = (packed[k, j] >> 4).to(vk.float32) - 8.0
-    total = vk.dot(x[i, 2 * k], low, axis=k) + vk.dot(x[i, 2 * k + 1], high, axis=k)
-    out[i, j] = total * scale[j]
+    """Weights of 4 bits, of which 8 is the zero."""
+    i, j, k = vk.tile("M"), vk.tile("N"), vk.whole("K")
+    out[i, j] = vk.dot(x[i, k], weight[j, k] - 8.0) * scale[j]
 
 
 @vk.kernel

@@ -235,9 +235,9 @@ def spins(random):
 
 
 def quantised(random):
-    x, packed, scale = floats(random, 6, 16), random.integers(0, 256, (8, 10)).astype(np.uint8), floats(random, 10)
-    weights = np.stack([packed & 15, packed >> 4], 1).reshape(16, 10).astype(float) - 8
-    return [x, packed, scale, np.full((6, 10), np.nan, np.float32)], [x @ weights * scale]
+    x, packed, scale = floats(random, 6, 15), random.integers(0, 256, (10, 8)).astype(np.uint8), floats(random, 10)
+    weights = np.stack([packed & 15, packed >> 4], 2).reshape(10, 16)[:, :15].astype(float) - 8
+    return [x, packed, scale, np.full((6, 10), np.nan, np.float32)], [x @ weights.T * scale]
 
 
 def normalised(random):

@@ -18,7 +18,7 @@ from .arguments import CPU, EXAMPLE_SCALARS, Arguments, example_arguments, strid
 from .backends.architectures import refuse_unless_compiles
 from .backends.resources import read_taken
 from .compile_cpu import CompiledCpu
-from .protocols import KernelLike, Signature, size_name
+from .protocols import KernelLike, Signature, size_name, with_bytes
 from .request import CompileRequest, CompileTarget
 from .session import CompilerSession
 
@@ -120,6 +120,7 @@ def shaped_arguments(
         if type(size) is not int or size < 0:
             raise OptionError(f"{kernel.name}: the size {name}: expected a whole number of at least 0, got {size!r}")
     _refuse_missing(kernel, signature)
+    shape = with_bytes(shape, names)
     strides = strides_in_order(kernel.name, kernel.parameters, shape, layouts)
     return example_arguments(kernel, signature, shape, strides)
 

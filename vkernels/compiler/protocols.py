@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -21,6 +21,24 @@ Constant = bool | int | float | str | None
 def size_name(tensor: str, number: int, declared: str | int) -> str | int:
     """The size of a dimension in IR: as declared, or, where that is `_`, a name that no author can give."""
     return f"_{tensor}_{number}" if declared == "_" else declared
+
+
+def bytes_name(values: str) -> str:
+    """The size that counts the bytes of `values` values, two in each, by a name that no author can give."""
+    return f"_{values}_bytes"
+
+
+def packed_sizes(names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Of names of sizes, those that count bytes of packed values: each with the name of the number of values."""
+    for name in names:
+        if name.startswith("_") and name.endswith("_bytes"):
+            yield name, name[1 : -len("_bytes")]
+
+
+def with_bytes(sizes: Mapping[str, int], names: Iterable[str]) -> dict[str, int]:
+    """Sizes with those of `names` that follow from them: the bytes that hold so many packed values."""
+    found = {name: (sizes[values] + 1) // 2 for name, values in packed_sizes(names) if values in sizes}
+    return {**found, **sizes}
 
 
 class TunableLike(Protocol):

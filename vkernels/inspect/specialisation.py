@@ -9,7 +9,7 @@ from typing import Any
 
 from vkernels.compiler.arguments import strides_in_order
 from vkernels.compiler.default_dtypes import default_dtype
-from vkernels.compiler.protocols import Constant, ParameterLike
+from vkernels.compiler.protocols import Constant, ParameterLike, with_bytes
 from vkernels.ir.did_you_mean import did_you_mean
 from vkernels.ir.errors import OptionError
 from vkernels.language.annotations import Parameter
@@ -286,6 +286,7 @@ def _sizes_and_constants(
                 f"them, as {sizes[name]}"
             )
     names = sizes_of(parameters)
+    sizes = with_bytes(sizes, names)
     missing = [name for name in names if name not in sizes]
     if missing:
         raise OptionError(f"{source.shown}: sizes must be given: {', '.join(missing)}, as in {missing[0]}=1024")

@@ -9,9 +9,10 @@ from functools import cached_property
 from math import isnan
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from vkernels.compiler.protocols import bytes_name, size_name
 from vkernels.ir.errors import OptionError, UnsupportedError
 
-from .dtypes import DTYPES
+from .dtypes import DTYPES, DType, int8, uint8
 from .values import Tensor, Tile
 
 Value = bool | int | float | str | None
@@ -82,13 +83,28 @@ SCALARS: dict[Any, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True)
+class Packed:
+    """Integers of 4 bits, two in a byte along the last dimension, the first in its lower half.
+
+    `dtype`: int8 or uint8, the values' dtype once loaded. `extent`: how many there are; the dimension counts bytes.
+    """
+
+    dtype: DType
+    extent: str | int
+
+
+PACKED: dict[tuple[str, ...], DType] = {("int4",): int8, ("uint4",): uint8}
+"""The dtypes that annotations of packed tensors name, `Int4` and `UInt4`, and that of their values."""
+
+
+@dataclass(frozen=True)
 class Parameter:
     """One parameter of a kernel.
 
     `kind`: "tensor", "scalar" or "constant". `dimensions`: a tensor's sizes, as names or numbers, `_` for unnamed ones.
     `dtypes`: the names of a tensor's allowed dtypes, or a scalar's allowed types (f64, i64, i1). `default`: the default
     of a scalar or constant, `inspect.Parameter.empty` if it is required. `tunable`: the candidates of a constant that
-    tuning may choose.
+    tuning may choose. `packed`: what the bytes of a tensor of `Int4` or `UInt4` hold.
     """
 
     MISSING: ClassVar[Any] = inspect.Parameter.empty
@@ -99,6 +115,7 @@ class Parameter:
     dtypes: tuple[str, ...] = ()
     default: Any = inspect.Parameter.empty
     tunable: Tunable | None = None
+    packed: Packed | None = None
 
 
 def parse_parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
@@ -139,10 +156,23 @@ def _parse(function: Callable[..., Any], name: str, annotation: Any, default: An
         return Parameter(name, "scalar", dtypes=SCALARS[annotation], default=default)
     if getattr(annotation, "array_type", None) is Tensor:
         dimensions = tuple(_dimension(function, name, d) for d in annotation.dims)
+        if (dtype := PACKED.get(annotation.dtypes if isinstance(annotation.dtypes, tuple) else ())) is not None:
+            return _packed(function, name, dimensions, dtype, default)
         return Parameter(name, "tensor", dimensions, _dtypes(function, name, annotation.dtypes), default)
     if annotation is Tensor:
         raise _mistake(function, name, "its annotation names neither dtype nor sizes")
     raise _mistake(function, name, f"its annotation is {annotation!r}")
+
+
+def _packed(
+    function: Callable[..., Any], name: str, dimensions: tuple[str | int, ...], dtype: DType, default: Any
+) -> Parameter:
+    if not dimensions:
+        raise _mistake(function, name, "it has no dimension to hold two values in a byte")
+    number = len(dimensions) - 1
+    extent = size_name(name, number, dimensions[-1])
+    held = (extent + 1) // 2 if isinstance(extent, int) else bytes_name(extent)
+    return Parameter(name, "tensor", (*dimensions[:-1], held), ("uint8",), default, packed=Packed(dtype, extent))
 
 
 def _dimension(function: Callable[..., Any], name: str, dimension: Any) -> str | int:

@@ -81,8 +81,14 @@ class DeclaredKernel(SourceFunction):
     @functools.cached_property
     def sizes(self) -> tuple[str, ...]:
         """The names of the sizes that the parameters declare, in order."""
-        named = (d for p in self.parameters for d in p.dimensions if isinstance(d, str) and d != "_")
-        return tuple(dict.fromkeys(named))
+        named = (d for p in self.parameters for d in declared_dimensions(p) if isinstance(d, str))
+        return tuple(dict.fromkeys(name for name in named if not name.startswith("_")))
+
+
+def declared_dimensions(parameter: Parameter) -> tuple[str | int, ...]:
+    """The dimensions of a tensor as its author counts them: in values where bytes hold two."""
+    packed = parameter.packed
+    return parameter.dimensions if packed is None else (*parameter.dimensions[:-1], packed.extent)
 
 
 _KINDS = {float: "f64", int: "i64", bool: "i1"}

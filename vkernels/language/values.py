@@ -177,6 +177,16 @@ class Tensor(AddressableValue):
 
 
 @dataclass(frozen=True, eq=False)
+class PackedTensor(Tensor):
+    """A tensor parameter of integers of 4 bits: `w: Int4[vk.Tensor, "N K"]`; `dtype` is int8 or uint8.
+
+    `storage`: the tensor of bytes, which hold two values each along the last dimension, the first in the lower half.
+    """
+
+    storage: Tensor
+
+
+@dataclass(frozen=True, eq=False)
 class Scratch(AddressableValue):
     """A program's virtual scratchpad, as large as its axes. Elements must be stored before they are loaded."""
 

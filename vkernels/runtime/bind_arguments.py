@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from vkernels.compiler.arguments import Arguments, ArrayView, Scalar, scalar_kind
-from vkernels.compiler.protocols import Constant, KernelLike, ParameterLike, size_name
+from vkernels.compiler.protocols import Constant, KernelLike, ParameterLike, packed_sizes, size_name
 from vkernels.ir.errors import ArgumentError
 
 from .arrays import is_plain, is_torch, kind_of, view_of
@@ -124,6 +124,12 @@ def _sizes(kernel: KernelLike, tensors: Mapping[str, ArrayView]) -> dict[str, in
                 raise ArgumentError(f"{what}: expected size {declared} to be {expected}, got {length}")
             else:
                 origin.setdefault(declared, parameter.name)
+    for name, values in packed_sizes(sizes):
+        if values in sizes and sizes[name] != (needed := (sizes[values] + 1) // 2):
+            raise ArgumentError(
+                f"{kernel.name}: argument `{origin[name]}`: expected {needed} bytes in the last dimension "
+                f"for {values}={sizes[values]}, as in `{origin[values]}`, two values in each; got {sizes[name]}"
+            )
     return sizes
 
 

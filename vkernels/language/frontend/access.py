@@ -59,7 +59,7 @@ class Accesses(Arithmetic):
         if atomic is not None and (extra := [axis for axis in axes_of_value(value) if axis not in access.axes]):
             reference, value = self._combined(reference, atomic, value, extra)
             access = self.access(reference)
-        tile = self._stored(memory, access, value)
+        tile = self.stored_tile(memory, access, value)
         ssa = tile.ssa
         if is_rounded(memory.dtype):
             element = memory_element(memory.dtype)
@@ -101,7 +101,8 @@ class Accesses(Arithmetic):
             )
         return self.broadcast(tile, access.axes).ssa
 
-    def _stored(self, memory: AddressableValue, access: Subscript, value: Any) -> Tile:
+    def stored_tile(self, memory: AddressableValue, access: Subscript, value: Any) -> Tile:
+        """A value as it is stored at a place: in the memory's dtype, along the place's axes."""
         operand = self.operand(value)
         dtype, _ = self.meet(operand)
         _check_storable(memory, dtype, value)
@@ -121,14 +122,14 @@ class Accesses(Arithmetic):
         if len(reference.index) != len(extents):
             count = len(reference.index)
             raise Mistake(
-                AxisError, f"{count} {'index is' if count == 1 else 'indices are'} given", _declared(reference)
+                AxisError, f"{count} {'index is' if count == 1 else 'indices are'} given", declared(reference)
             )
         indices: list[Index] = []
         axes: dict[Axis, None] = {}
         guarded: list[int] = []
         gathers = False
         for dimension, (index, extent) in enumerate(zip(reference.index, extents, strict=True)):
-            expression = self._index(memory, dimension, index)
+            expression = self.index_expression(memory, dimension, index)
             if isinstance(memory, Scratch):
                 _check_own_axis(memory, dimension, index)
             offset = self._offset(expression)
@@ -137,11 +138,12 @@ class Accesses(Arithmetic):
             axes.update(dict.fromkeys(() if offset is None else offset.axes))
             axes.update(dict.fromkeys(axis for axis, _ in expression.terms))
             gathers = gathers or (offset is not None and bool(offset.axes))
-            if not _stays_within(index, expression, extent):
+            if not stays_within(index, expression, extent):
                 guarded.append(dimension)
         return Subscript(tuple(indices), tuple(axes), tuple(guarded), gathers)
 
-    def _index(self, memory: AddressableValue, dimension: int, index: Any) -> Affine:
+    def index_expression(self, memory: AddressableValue, dimension: int, index: Any) -> Affine:
+        """An index as a sum of axes. Raises the author's mistakes: its kind, and a number that is out of range."""
         expression = as_affine(index)
         if expression is None:
             raise _not_an_index(memory, dimension, index)
@@ -194,7 +196,7 @@ def axes_of_value(value: Any) -> tuple[Axis, ...]:
     return value.axes if isinstance(value, Tile) else ()
 
 
-def _stays_within(index: Any, expression: Affine, extent: Extent) -> bool:
+def stays_within(index: Any, expression: Affine, extent: Extent) -> bool:
     """Whether every index is in range, or the caller is responsible for it (index tiles)."""
     if not expression.terms:
         offset = expression.offset
@@ -281,7 +283,8 @@ def _not_an_index(memory: AddressableValue, dimension: int, index: Any) -> Mista
     return Mistake(TypeMismatchError, f"expected an index, found {describe(index)}", help, index)
 
 
-def _declared(reference: SubscriptReference) -> str:
+def declared(reference: SubscriptReference) -> str:
+    """The dimensions of a subscript's memory, and the indices that may have been meant."""
     memory = reference.memory
     fitting = [index.name for index in reference.index if isinstance(index, Axis) and index.extent in memory.extents]
     meant = ""

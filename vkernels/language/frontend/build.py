@@ -12,13 +12,13 @@ from vkernels.ir.dialect import KernelOp, TensorArgumentType
 from vkernels.ir.errors import ArgumentError
 from vkernels.ir.transforms.allow_approximate import allow_approximate
 
-from ..annotations import Parameter
+from ..annotations import Packed, Parameter
 from ..declaration import DeclaredKernel
 from ..dtypes import DTYPES, bool_, float64, int64
 from ..operation import building
-from ..values import Tensor, Tile
-from .builder import KernelBuilder
+from ..values import PackedTensor, Tensor, Tile
 from .frame import CallFrame
+from .packed import PackedBuilder
 from .races import refuse_races
 from .syntax import HANDLERS
 from .types import memory_element
@@ -37,7 +37,7 @@ def build_kernel(kernel: DeclaredKernel, signature: Signature) -> ModuleOp:
     passed = [parameter for parameter in kernel.parameters if parameter.kind != "constant"]
     types = [(p.name, _type_of(kernel, p, tensors, scalars)) for p in passed]
     op = KernelOp(kernel.name, types)
-    builder = KernelBuilder(op.body.block, kernel.sizes)
+    builder = PackedBuilder(op.body.block, kernel.sizes, _only_in_bytes(kernel))
     names: dict[str, Any] = {}
     for parameter in kernel.parameters:
         if parameter.kind == "constant":
@@ -45,7 +45,8 @@ def build_kernel(kernel: DeclaredKernel, signature: Signature) -> ModuleOp:
     for parameter, argument in zip(passed, op.body.block.args, strict=True):
         if parameter.kind == "tensor":
             dtype = DTYPES[tensors[parameter.name]]
-            names[parameter.name] = Tensor(parameter.name, argument, dtype, _dimensions(parameter))
+            tensor = Tensor(parameter.name, argument, dtype, _dimensions(parameter))
+            names[parameter.name] = tensor if parameter.packed is None else _unpacked(tensor, parameter.packed)
         else:
             dtype = _SCALARS[scalars[parameter.name]][1]
             names[parameter.name] = Tile(argument, dtype, weak=True)
@@ -76,6 +77,17 @@ def _type_of(
 
 def _dimensions(parameter: Parameter) -> tuple[str | int, ...]:
     return tuple(size_name(parameter.name, number, d) for number, d in enumerate(parameter.dimensions))
+
+
+def _unpacked(storage: Tensor, packed: Packed) -> PackedTensor:
+    dimensions = (*storage.dimensions[:-1], packed.extent)
+    return PackedTensor(storage.name, storage.ssa, packed.dtype, dimensions, storage)
+
+
+def _only_in_bytes(kernel: DeclaredKernel) -> frozenset[str]:
+    """The sizes that no tensor has as a dimension, only bytes of two values each."""
+    sizes = {p.packed.extent for p in kernel.parameters if p.packed is not None and isinstance(p.packed.extent, str)}
+    return frozenset(sizes.difference(*(p.dimensions for p in kernel.parameters)))
 
 
 def _constant(kernel: DeclaredKernel, parameter: Parameter, constants: dict[str, Any]) -> Any:

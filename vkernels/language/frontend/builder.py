@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from xdsl.dialects.builtin import i1, i64
@@ -225,9 +226,20 @@ class KernelBuilder(Fetches):
 
     def unnamed_scratch(self, axes: tuple[Axis, ...], dtype: DType, name: str = "through") -> Scratch:
         """Declare a scratchpad for an operation's own use; those of one operation differ in their names."""
+        with self._for_itself(name):
+            return self.scratch(axes, dtype)
+
+    def unnamed_axis(self, kind: str, extent: Any, name: str) -> Axis:
+        """Declare an axis for an operation's own use; those of one operation differ in their names."""
+        with self._for_itself(name):
+            return self.declare_axis(kind, extent)
+
+    @contextmanager
+    def _for_itself(self, name: str) -> Iterator[None]:
+        """What is declared within a `with` gets this name, with a number where it is taken."""
         before = self.target, self.in_helper, self.path
         self.target, self.in_helper, self.path = name, True, (*self.path, name)
         try:
-            return self.scratch(axes, dtype)
+            yield
         finally:
             self.target, self.in_helper, self.path = before

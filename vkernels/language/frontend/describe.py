@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from ..dtypes import DType
-from ..values import AddressableValue, Affine, Axis, Range, Scratch, SubscriptReference, Tensor, Tile
+from ..values import AddressableValue, Affine, Axis, PackedTensor, Range, Scratch, SubscriptReference, Tensor, Tile
 
 _FORMS: dict[type, str] = {
     Axis: "the axis `{0.name}`",
     Affine: "an index expression",
     Tensor: "the tensor `{0.name}`",
+    PackedTensor: "the tensor `{0.name}`",
     Scratch: "the scratchpad `{0.name}`",
     Range: "a range",
     SubscriptReference: "a place in `{0.memory.name}`",

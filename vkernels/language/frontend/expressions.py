@@ -9,7 +9,7 @@ from typing import Any
 from vkernels.ir.errors import TypeMismatchError, UnknownNameError, UnsupportedError
 
 from ..dtypes import DType
-from ..values import AddressableValue, Affine, Axis, Operand, Scratch, Tensor, Tile
+from ..values import AddressableValue, Affine, Axis, Operand, PackedTensor, Scratch, Tensor, Tile
 from .arithmetic import is_number
 from .describe import describe
 from .frame import CallFrame, did_you_mean
@@ -130,6 +130,7 @@ def _need_scalar(frame: CallFrame, node: ast.AST, value: Any, what: str, help: s
 
 _ATTRIBUTES: dict[type, tuple[str, ...]] = {
     Tensor: ("dtype", "shape", "ndim"),
+    PackedTensor: ("dtype", "shape", "ndim"),
     Scratch: ("dtype", "axes"),
     Tile: ("dtype", "axes", "to"),
     Axis: ("size", "name"),

@@ -40,7 +40,7 @@ class Fetches(OwnScans):
             first = self.binary("+", reference.index[0], nothing)
             reference = SubscriptReference(memory, (first, *reference.index[1:]))
             access = self.access(reference)
-        tiles = [self._stored(memory, access, each).ssa for each in operands]
+        tiles = [self.stored_tile(memory, access, each).ssa for each in operands]
         op = FetchOp(
             tiles[0], memory.ssa, access.indices, combination(kind, memory.dtype),
             expected=None if expected is None else tiles[1], guarded=access.guarded,
