@@ -133,7 +133,7 @@ class Costs:
 
         trains()
         peak = record(trains).peak
-        self._steps = [limit(each, 1 << 30) for each in (within, makes, makes_large, trains)]
+        self._steps = [limit(each, 1 << 30, strict=True) for each in (within, makes, makes_large, trains)]
         self._moves = limit(trains, int(peak * MOVING))
         self._device = CpuDevice()
         self._memories = self._device.arena(ROOM), self._device.host(ROOM)

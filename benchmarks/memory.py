@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import json
+import random
 import sys
 import time
 from collections.abc import Callable
@@ -161,14 +162,17 @@ def in_turns(make: Any, steps: int, part: int) -> list[str]:
 
     program = make()
     with Meter(program.state()) as meter:
-        for i in range(FIRST):
+        for i in range(2 * FIRST + 1):
             program.step(i)
     size = meter.peak * part // 100
     demand, plan = under(make(), size, {"warm_up": steps}), under(make(), size, {})
     calls: dict[str, Callable[[int], Any]] = {"plain": make().step, "demand": demand, "plan": plan}
     times: dict[str, list[float]] = {name: [] for name in calls}
+    order = [*calls.items()]
     for i in range(steps):
-        for name, call in calls.items():
+        random.shuffle(order)  # after a watched call the caches hold less of a program
+        for name, call in order:
+            torch.manual_seed(i)
             begun = time.thread_time()
             call(i)
             times[name].append(time.thread_time() - begun)

@@ -59,6 +59,10 @@ class DemandCounts:
     why: str = ""
     peak: int = 0
 
+    def moves(self) -> tuple[int, int, int]:
+        """What changes if an iteration does not fit as it is."""
+        return self.out_bytes, self.back_bytes, self.over
+
 
 class DemandExecutor(TorchDispatchMode):
     """Keeps the storages of a program's operations within `limit` bytes. `begin` is called before each iteration.
@@ -80,13 +84,22 @@ class DemandExecutor(TorchDispatchMode):
         """By the storage's address in torch, the last used last; references keep addresses from being reused."""
         self._used = 0
         """Bytes on the device, those of storages that have died since the last search included."""
+        self._unseen = 0
+        """Of them, bytes of storages that no operation has used yet, so that they are not known."""
 
-    def begin(self, storages: Iterable[torch.UntypedStorage] = ()) -> None:
-        """Before an iteration: know the program's storages, and evict what exceeds the limit."""
+    def begin(self, storages: Iterable[torch.UntypedStorage] = (), live: int = 0) -> None:
+        """Before an iteration: know the program's storages, and evict what exceeds the limit.
+
+        `live`: bytes on the device, if the iteration has begun already. Those of unknown storages count until
+        operations use as many.
+        """
         self._order.begin()
         self.device.turn()
         for storage in storages:
             self._know(storage)
+        if live:
+            self._unseen = max(0, live - self.live())
+            self._used += self._unseen
         self._make_room(0, {}, "the step")
 
     def adopt(self, storage: torch.UntypedStorage, is_here: bool) -> None:
@@ -99,8 +112,15 @@ class DemandExecutor(TorchDispatchMode):
 
     def end(self) -> None:
         """After an iteration: the program may write its tensors unnoticed, so that copies become invalid."""
+        self._used -= self._unseen
+        self._unseen = 0
         for each in self._known.values():
             each.block = None
+
+    def live(self) -> int:
+        """Return the bytes on the device."""
+        self._sweep(len(self._known), 0)
+        return self._used
 
     def evict_all(self, but: Container[int] = ()) -> None:
         """Move storages to the host that can be moved, without those at addresses `but` and those of the arena."""
@@ -160,6 +180,9 @@ class DemandExecutor(TorchDispatchMode):
         missing = []
         for key, storage in call.given.items():
             if self._is_on_device(storage):
+                if self._unseen and key not in self._known:
+                    seen = min(self._unseen, storage.nbytes())
+                    self._unseen, self._used = self._unseen - seen, self._used - seen
                 each = given[key] = self._know(storage)
                 if not each.is_here:
                     missing.append((each, storage))

@@ -6,7 +6,7 @@ import tempfile
 from collections import deque
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import asdict, replace
 from math import inf
 from pathlib import Path
 from statistics import median
@@ -18,6 +18,7 @@ from .account import MemoryAccount, Share, Tenant
 from .byte_sizes import check_size, parse_share
 from .following import StepTimes, simulated, simulated_times
 from .links import ANY_SIZE, MemoryMachine
+from .report import Report
 from .schedule_check import check_possible
 from .trace_file import load
 
@@ -42,41 +43,6 @@ TIMED = 64
 """Number of recent calls whose times are kept."""
 
 
-@dataclass(frozen=True)
-class Report:
-    """Statistics of the calls. Bytes, and seconds.
-
-    `planned`: calls that ran entirely under the plan; `changed`: those that left it, `why` the last one did, or why
-    there is no plan. `period`: calls after which the plan repeats. `peak`: live at once without a limit, of the plan's
-    calls; `arena`: of the device, at most the limit; `host`, `flash`: arenas of these. `out_bytes`, `back_bytes`: moved
-    by all calls. `over`: operations that ran above the limit, because they need more at once. `escapes`: tensors that
-    outlived their recorded lifetime and got other memory. `strays`: uses of tensors that were not on the device.
-
-    `modelled_seconds`: of a call, simulated before any ran, with the recorded times. Medians of the last planned calls:
-    `seconds`, measured; `own_seconds` of the operations and the program in them; `simulated_seconds`, simulated with
-    each call's own times, so that transfers and overhead are modelled. These three are 0 for asynchronous devices.
-    """
-
-    calls: int = 0
-    planned: int = 0
-    changed: int = 0
-    why: str = ""
-    peak: int = 0
-    arena: int = 0
-    host: int = 0
-    flash: int = 0
-    modelled_seconds: float = 0.0
-    out_bytes: int = 0
-    back_bytes: int = 0
-    over: int = 0
-    escapes: int = 0
-    strays: int = 0
-    seconds: float = 0.0
-    own_seconds: float = 0.0
-    simulated_seconds: float = 0.0
-    period: int = 1
-
-
 def limit(
     step: Callable[P, R],
     bytes: int | str,
@@ -97,10 +63,11 @@ def limit(
     folder `flash`, of up to `flash_bytes`. `links`: speeds to plan with. Results have the same bits.
 
     Calls keep the limit from the first operation on, by evicting what is needed last. After `warm_up` calls they are
-    recorded until they repeat, and later ones follow a plan; one that deviates from it continues on demand. An
+    recorded until they repeat, and later ones follow a plan; one that deviates from it continues on demand. Where
+    nothing has to move, later calls are not watched until one differs in its arguments, modules or optimisers. An
     operation that needs more than the limit at once runs above it, with one `OverLimitWarning`; if `strict`, it raises
-    `OutOfMemoryError` before it runs. `trace`: of the step, as `vk memory record` writes it, to know before the first
-    call that the limit is enough.
+    `OutOfMemoryError` before it runs, and all calls are watched. `trace`: of the step, as `vk memory record` writes
+    it, to know before the first call that the limit is enough.
 
     `account`: of the device, where it has other tasks. The step has its part of the bytes and of the link's time, and
     is recorded and planned again when that changes, as other tasks come or go.
@@ -146,12 +113,15 @@ class Limited(Generic[P, R]):
         self._tenant: Tenant | None = None
         self._version, self._planned_share = -1, Share(0.0)
         """Of the account, and what the plan counts on."""
-        self._report = Report()
+        self._facts = asdict(Report())
         self._step, self._machine, self._folder, self._strict = step, machine, folder, strict
         self._demand: Any = None
         self._tracer: Any = None
         self._follow: Any = None
         self._search: Any = None
+        self._unwatched: Any = None
+        self._passages: Any = None
+        """Of the calls that the tracer has recorded."""
         self._wait = warm_up
         """Calls until the step is recorded."""
         self._pause = 1
@@ -169,13 +139,14 @@ class Limited(Generic[P, R]):
     @property
     def report(self) -> Report:
         """Statistics of the calls so far. After timed calls this takes milliseconds."""
+        report = Report(**self._facts)
         if not self.times:
-            return self._report
-        if self._simulated[0] != self._report.planned:
-            self._simulated = self._report.planned, simulated_times(self.layout, self.times)
-        calls = self._report.period
+            return report
+        if self._simulated[0] != report.planned:
+            self._simulated = report.planned, simulated_times(self.layout, self.times)
+        calls = report.period
         return replace(
-            self._report, seconds=median(each.seconds for each in self.times) / calls,
+            report, seconds=median(each.seconds for each in self.times) / calls,
             own_seconds=median(sum(each.own) for each in self.times) / calls,
             simulated_seconds=self._simulated[1] / calls,
         )  # fmt: skip
@@ -187,9 +158,11 @@ class Limited(Generic[P, R]):
             self._demand = self._begin(args, kwargs)
         if self._follow is None and self._tracer is not None and len(self._tracer.watched.iterations) > 1:
             self._plan()
-        self._report = replace(self._report, calls=self._report.calls + 1)
+        self._facts["calls"] += 1
         if self._follow is not None:
             return self._followed(*args, **kwargs)
+        if self._unwatched is not None:
+            return self._run_unwatched(*args, **kwargs)
         self._wait -= 1
         return self._on_demand(self._wait < 0, *args, **kwargs)
 
@@ -263,19 +236,21 @@ class Limited(Generic[P, R]):
     def _on_demand(self, record: bool, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run an iteration without a plan, recorded or not."""
         from .op_tracer import OpTracer
+        from .unwatched import PassageRecorder
 
         tracer, self._tracer = (self._tracer or OpTracer()) if record else None, None
+        passages = None if tracer is None else self._passages if tracer.has_ended else PassageRecorder(self._demand)
         self._demand.limit = self._shared_bytes()
         self._demand.begin()
         try:
-            with tracer or nullcontext(), self._demand:
+            with tracer or nullcontext(), self._demand, passages.recording(args, kwargs) if passages else nullcontext():
                 result = self._step(*args, **kwargs)
         finally:
             self._demand.end()
             self._count_moves()
         if tracer is not None:
             tracer.end_iteration()
-        self._tracer = tracer  # not if the step raises
+        self._tracer, self._passages = tracer, passages  # not if the step raises
         return result
 
     def _plan(self) -> None:
@@ -283,14 +258,14 @@ class Limited(Generic[P, R]):
         from .schedule_executor import executor_for
 
         period = self._search.period_of(self._tracer.watched)
-        if period is None:
+        if period is None or self._is_small(period):
             return
         try:
             name = getattr(self._step, "__name__", "step")
             machine = self._shared_machine()
             follow = self._follow = executor_for(self._tracer, period, name, machine, self._folder, self._demand)
         except (TraceError, MemoryPlanError) as error:
-            self._report = replace(self._report, why=str(error))
+            self._facts["why"] = str(error)
             self._tracer = None
             self._put_off()
             return
@@ -306,14 +281,43 @@ class Limited(Generic[P, R]):
             self._tenant.hold(layout.device_bytes)
             self._tenant.want(min(self._machine.device_bytes, layout.trace.peak))
             self._version = self._account.version
-        self._report = replace(
-            self._report, peak=layout.trace.peak, arena=layout.device_bytes, host=layout.host_bytes,
+        self._facts.update(
+            peak=layout.trace.peak, arena=layout.device_bytes, host=layout.host_bytes,
             flash=layout.flash_bytes, modelled_seconds=simulated(layout).seconds / period, period=period,
         )  # fmt: skip
+
+    def _is_small(self, period: int) -> bool:
+        """Whether the calls repeat within the limit, with nothing to move: the next ones are not watched then."""
+        from .periods import joined
+        from .record import recorded_of
+        from .unwatched import UnwatchedCalls
+
+        passages = None if self._strict or self._account is not None else self._passages.repeated(period)
+        if passages is None:
+            return False
+        try:
+            peak = recorded_of(joined(self._tracer.watched, period), "step").trace_on(self._demand.device.kind).peak
+        except TraceError:
+            return False
+        self._tracer, self._was_followed = None, False
+        self._unwatched = UnwatchedCalls(self._step, passages, self._demand)
+        self._facts.update(peak=peak, arena=0, host=0, flash=0, modelled_seconds=0.0, period=period)
+        return True
 
     def _put_off(self) -> None:
         """Record later, each time twice as late: neither recording nor planning pays for calls that differ."""
         self._wait, self._pause = self._pause, min(2 * self._pause, MAX_PAUSE)
+
+    def _run_unwatched(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        calls = self._unwatched
+        try:
+            with calls.running(args, kwargs):
+                return self._step(*args, **kwargs)
+        finally:
+            self._count_moves()
+            self._count(calls.changed)
+            if calls.grows:
+                self._leave_plan()
 
     def _followed(self, *args: P.args, **kwargs: P.kwargs) -> R:
         follow = self._follow
@@ -327,7 +331,7 @@ class Limited(Generic[P, R]):
             follow.end()
             seconds = follow.clock() - begun
             self._note_link(*moved, seconds)
-            self._count(seconds)
+            self._count_followed(seconds)
 
     def _note_link(self, out_before: int, back_before: int, seconds: float) -> None:
         """Tell other tasks how busy the link is, by the plan's first call."""
@@ -337,21 +341,23 @@ class Limited(Generic[P, R]):
         out, back = counts.out_bytes - out_before, counts.back_bytes - back_before
         tenant.use_link(max(out / self._machine.to_host, back / self._machine.from_host) / seconds)
 
-    def _count(self, seconds: float) -> None:
-        follow, old = self._follow, self._report
-        changed = bool(follow.changed)
-        self._report = replace(
-            old, planned=old.planned + (not changed), changed=old.changed + changed, why=follow.changed or old.why,
-            escapes=follow.there.counts.escapes, strays=follow.strays,
-        )  # fmt: skip
+    def _count_followed(self, seconds: float) -> None:
+        follow = self._follow
+        self._facts.update(escapes=follow.there.counts.escapes, strays=follow.strays)
         self._count_moves()
-        if not changed and follow.on.in_step:  # asynchronous operations have not ended yet
+        if not follow.changed and follow.on.in_step:  # asynchronous operations have not ended yet
             self._time(seconds)
+        self._count(follow.changed, follow.there.failed)
+
+    def _count(self, why: str, failed: Exception | None = None) -> None:
+        """Count a call that was as planned or, if there is a reason `why`, was not. Calls that differ end the plan."""
+        changed = bool(why)
+        self._facts["changed" if changed else "planned"] += 1
+        self._facts["why"] = why or self._facts["why"]
         self._changes = self._changes + 1 if changed else 0
         if not changed:
             self._was_followed, self._pause = True, 1
-        failed = follow.there.failed
-        repeats = changed and self._search.deviates(self._report.calls)
+        repeats = changed and self._search.deviates(self._facts["calls"])
         if failed is not None or repeats or self._changes >= CHANGES:
             was_followed = self._was_followed or repeats
             self._leave_plan()
@@ -366,7 +372,7 @@ class Limited(Generic[P, R]):
         """Note the time of a planned call; several are noted as one iteration."""
         self._seconds.append(seconds)
         if self._follow.is_whole:
-            if len(self._seconds) == self._report.period:
+            if len(self._seconds) == self._facts["period"]:
                 self.times.append(StepTimes(sum(self._seconds), self._follow.own()))
             self._seconds.clear()
 
@@ -374,8 +380,8 @@ class Limited(Generic[P, R]):
         demand, moves = self._demand.counts, [self._demand.counts]
         if self._follow is not None:
             moves.append(self._follow.there.counts)
-        self._report = replace(
-            self._report, out_bytes=sum(each.out_bytes for each in moves),
+        self._facts.update(
+            out_bytes=sum(each.out_bytes for each in moves),
             back_bytes=sum(each.back_bytes for each in moves), over=demand.over,
         )  # fmt: skip
         if demand.why and not self._warned:
@@ -384,6 +390,7 @@ class Limited(Generic[P, R]):
 
     def _leave_plan(self) -> None:
         """Free the plan's arenas: its tensors are on the host then. The step is recorded again."""
+        self._unwatched = None
         self._tracer, self._changes, self._wait, follow, self._follow = None, 0, 0, self._follow, None
         if follow is not None:
             follow.close()

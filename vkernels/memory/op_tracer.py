@@ -135,6 +135,11 @@ class OpTracer(TorchDispatchMode):
         return Watched(self._iterations[:-1], self._storages)
 
     @property
+    def has_ended(self) -> bool:
+        """Whether an iteration has ended."""
+        return len(self._iterations) > 1
+
+    @property
     def alive(self) -> dict[int, StorageWeakRef]:
         """References to the storages that lived at the last operation, by their index in `watched`."""
         return {self._numbers[key]: reference for key, reference in self._references.items()}

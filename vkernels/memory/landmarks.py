@@ -1,0 +1,135 @@
+"""Landmarks of a call: the modules that it calls and the steps of optimisers, which are cheap to observe.
+
+Calls that pass the same landmarks, with the same shapes and as many nodes of autograd between them, run the same
+operations as far as can be seen without looking at each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import get_ident
+from typing import Any
+
+import torch
+from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+Landmark = tuple[Any, ...]
+"""A module that is called, or an optimiser that makes a step: its identity (0 where each call makes another), its type,
+nodes of autograd since the call began, whether it is trained and whether gradients are recorded, and for each of its
+arguments shape, type and whether it needs a gradient."""
+nodes_of_autograd: Callable[[], int] = torch._C._autograd._get_sequence_nr
+"""The number of nodes that this thread has made."""
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A call: its arguments, the landmarks it passes, and the bytes on the device at each. `nodes`: of all of it.
+
+    `moved`: whether tensors moved. `kept`: bytes on the device after it.
+    """
+
+    arguments: tuple[Any, ...]
+    landmarks: tuple[Landmark, ...]
+    live: tuple[int, ...]
+    nodes: int
+    moved: bool
+    kept: int
+
+
+@contextmanager
+def passing(note: Callable[[Landmark, Any], None]) -> Iterator[None]:
+    """Call `note` with each landmark that this thread passes, and its arguments."""
+    me, first = get_ident(), nodes_of_autograd()
+    nodes, gradients, shape, tensor = nodes_of_autograd, torch.is_grad_enabled, _shape, torch.Tensor
+
+    def on_module(module: torch.nn.Module, args: tuple[Any, ...]) -> None:
+        if get_ident() != me:
+            return
+        found = [
+            (each.shape, each.dtype, each.requires_grad) if isinstance(each, tensor) else shape(each) for each in args
+        ]
+        note((id(module), type(module), nodes() - first, module.training, gradients(), *found), args)
+
+    def on_optimiser(optimiser: Any, args: Any, kwargs: Any) -> None:
+        if get_ident() == me:
+            note((id(optimiser), type(optimiser), nodes() - first, True, gradients()), ())
+
+    hooks = register_module_forward_pre_hook(on_module), register_optimizer_step_pre_hook(on_optimiser)
+    try:
+        yield
+    finally:
+        for each in hooks:
+            each.remove()
+
+
+def arguments_of(args: Any, kwargs: Any) -> tuple[Any, ...]:
+    """Describe a call's arguments: tensors by their shapes, numbers and texts by their values, others by type."""
+    found: list[Any] = []
+    _describe(args, found)
+    _describe(kwargs, found)
+    return tuple(found)
+
+
+def alike(one: Passage, other: Passage) -> Passage | None:
+    """Return what two calls have in common, if they pass the same landmarks; numbers that differ may be any."""
+    if len(one.arguments) != len(other.arguments) or len(one.landmarks) != len(other.landmarks):
+        return None
+    arguments = tuple(map(_common, one.arguments, other.arguments))
+    landmarks = tuple(map(_either, one.landmarks, other.landmarks))
+    if not agree(arguments, one.arguments) or not agree(arguments, other.arguments):
+        return None
+    if one.nodes != other.nodes or not all(map(is_at, landmarks, other.landmarks)):
+        return None
+    return Passage(arguments, landmarks, other.live, other.nodes, one.moved or other.moved, other.kept)
+
+
+def agree(expected: Sequence[Any], found: Sequence[Any]) -> bool:
+    """Whether arguments are as expected."""
+    return len(expected) == len(found) and all(map(_agrees, expected, found))
+
+
+def is_at(expected: Landmark, found: Landmark) -> bool:
+    """Whether a landmark is the expected one."""
+    return expected == found or (not expected[0] and expected[1:] == found[1:])
+
+
+def name_of(landmark: Landmark) -> str:
+    """The type of a landmark."""
+    return str(landmark[1].__name__)
+
+
+def _either(one: Landmark, other: Landmark) -> Landmark:
+    return one if one[0] == other[0] else (0, *one[1:])
+
+
+def _common(one: Any, other: Any) -> Any:
+    are_numbers = type(one) is type(other) and isinstance(one, int | float) and not isinstance(one, bool)
+    return one if one == other or not are_numbers else type(one)
+
+
+def _agrees(expected: Any, found: Any) -> bool:
+    return bool(expected == found or expected is type(found))
+
+
+def _shape(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.shape, value.dtype, value.requires_grad
+    if isinstance(value, tuple | list):
+        return tuple(map(_shape, value))
+    return value if value is None or isinstance(value, bool | str) else type(value)
+
+
+def _describe(value: Any, found: list[Any]) -> None:
+    if isinstance(value, tuple | list):
+        found.append((type(value), len(value)))
+        for each in value:
+            _describe(each, found)
+    elif isinstance(value, dict):
+        found.append((type(value), *value))
+        for each in value.values():
+            _describe(each, found)
+    else:
+        found.append(value if isinstance(value, int | float) else _shape(value))

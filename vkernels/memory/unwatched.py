@@ -1,0 +1,118 @@
+"""Run calls without watching their operations, where watched calls have shown that nothing has to move.
+
+A call is watched from where it differs: from its beginning if its arguments do, else from the first landmark that does.
+Now and then a call is watched all along, to notice memory that grows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch._C import _len_torch_dispatch_stack
+from torch.utils._python_dispatch import _pop_mode, _push_mode
+
+from .demand_executor import DemandExecutor
+from .landmarks import Landmark, Passage, agree, alike, arguments_of, is_at, name_of, nodes_of_autograd, passing
+from .program_storages import program_storages
+
+CHECK = 16
+"""Calls until one is watched all along; later twice as many each time."""
+
+
+class PassageRecorder:
+    """Records the landmarks of watched calls, with the bytes on the device at each."""
+
+    def __init__(self, demand: DemandExecutor):
+        self._demand = demand
+        self._passages: list[Passage] = []
+
+    @contextmanager
+    def recording(self, args: Any, kwargs: Any) -> Iterator[None]:
+        """Record a call. One that raises is forgotten."""
+        arguments, moves, first = arguments_of(args, kwargs), self._demand.counts.moves(), nodes_of_autograd()
+        landmarks: list[Landmark] = []
+        live: list[int] = []
+
+        def note(landmark: Landmark, given: Any) -> None:
+            landmarks.append(landmark)
+            live.append(self._demand.live())
+
+        with passing(note):
+            yield
+        nodes, moved = nodes_of_autograd() - first, self._demand.counts.moves() != moves
+        passage = Passage(arguments, tuple(landmarks), tuple(live), nodes, moved, self._demand.live())
+        self._passages.append(passage)
+
+    def repeated(self, period: int) -> list[Passage] | None:
+        """Return the calls of a period, if the last two periods are alike, nothing moved, and no more was kept."""
+        calls = self._passages[-2 * period :]
+        pairs = [*zip(calls[:period], calls[period:], strict=True)]
+        found = [alike(*pair) for pair in pairs if pair[0].kept >= pair[1].kept]
+        repeated = [each for each in found if each is not None and not each.moved]
+        return repeated if len(repeated) == period else None
+
+
+class UnwatchedCalls:
+    """The calls of periods, one after another.
+
+    `changed`: why the last call was watched from where it differed. `grows`: it was watched all along, and needed more
+    than those before.
+    """
+
+    def __init__(self, step: Any, passages: Sequence[Passage], demand: DemandExecutor):
+        self.changed = ""
+        self.grows = False
+        self._step, self._passages, self._demand = step, passages, demand
+        self._next, self._check = CHECK, 2 * CHECK
+        """Calls until one is watched all along, and then until the one after that."""
+        self._part = 0
+
+    @contextmanager
+    def running(self, args: Any, kwargs: Any) -> Iterator[None]:
+        """Run the next call."""
+        expected, demand = self._passages[self._part], self._demand
+        self._part, self._next = (self._part + 1) % len(self._passages), self._next - 1
+        outer, first, moves = _len_torch_dispatch_stack(), nodes_of_autograd(), demand.counts.moves()
+        is_checked, is_watched = self._next < 0, False
+        passed, count = -1, len(expected.landmarks)
+        as_before = agree(expected.arguments, arguments_of(args, kwargs))
+        self.changed = "" if as_before else "the arguments have other shapes or values"
+
+        def watch(given: Any = (), live: int = 0) -> None:
+            nonlocal is_watched
+            is_watched = True
+            storages = program_storages(self._step, args, kwargs, given)
+            demand.begin((each for each in storages if each.device.type == demand.device.kind), live)
+            inner = [_pop_mode() for _ in range(_len_torch_dispatch_stack() - outer)]
+            for each in (demand, *reversed(inner)):
+                _push_mode(each)
+
+        def note(landmark: Landmark, given: Any) -> None:
+            nonlocal passed
+            passed += 1
+            if not self.changed:
+                if passed < count and is_at(expected.landmarks[passed], landmark):
+                    return
+                self.changed = f"call {passed} of a module or optimiser, {name_of(landmark)}, differs from before"
+            if not is_watched and torch._C._current_graph_task_id() == -1:  # modes end with a node of backward
+                watch(given, expected.live[min(passed, count - 1)] if count else 0)
+
+        if is_checked or self.changed:
+            watch()
+        try:
+            with passing(note):
+                yield
+        finally:
+            if not self.changed and (passed + 1 < count or nodes_of_autograd() - first != expected.nodes):
+                self.changed = "the call has other operations than before, after the last call of a module or optimiser"
+            self.grows = False
+            if is_watched:
+                _pop_mode()
+                demand.end()
+                more = demand.counts.moves() != moves or demand.live() > expected.kept
+                self.grows = is_checked and not self.changed and more
+        if is_checked:
+            self._next, self._check = self._check, 2 * self._check
