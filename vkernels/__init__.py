@@ -49,6 +49,7 @@ from vkernels.runtime import (
     on_launch,
     priority,
     profile,
+    profiler_ranges,
     set_deterministic,
     set_threads,
     stats,
@@ -85,11 +86,11 @@ __all__ = [
     "float8_e5m2", "float16", "float32", "float64", "floor", "fma", "full", "full_like", "function", "gelu",
     "get_deterministic", "get_priority", "get_threads", "int8", "int16", "int32", "int64", "isinf", "isnan",
     "kernel", "load", "log", "log1p", "log2", "max", "maximum", "mean", "min", "minimum", "on_launch", "patient",
-    "phase", "pow", "print", "priority", "product", "profile", "promote", "random", "random_bits", "range",
-    "reduce", "relu", "reshape", "round", "rsqrt", "scan", "scratch", "set_deterministic", "set_threads", "sigmoid",
-    "silu", "sin", "size", "sort", "sqrt", "stats", "store", "sum", "tanh", "tile", "topk", "torch_op", "transpose",
-    "trunc", "tunable", "tune", "uint8", "uint16", "uint32", "uint64", "use_database", "where", "whole", "zeros",
-    "zeros_like",
+    "phase", "pow", "print", "priority", "product", "profile", "profiler_ranges", "promote", "random", "random_bits",
+    "range", "reduce", "relu", "reshape", "round", "rsqrt", "scan", "scratch", "set_deterministic", "set_threads",
+    "sigmoid", "silu", "sin", "size", "sort", "sqrt", "stats", "store", "sum", "tanh", "tile", "topk", "torch_op",
+    "transpose", "trunc", "tunable", "tune", "uint8", "uint16", "uint32", "uint64", "use_database", "where", "whole",
+    "zeros", "zeros_like",
 ]  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import torch
 
 import vkernels as vk
 from tests.bundles import kernels
+from vkernels.runtime import vendor_ranges
 from vkernels.runtime.determinism import using_deterministic
 
 
@@ -125,3 +126,12 @@ def test_a_process_without_compilers_runs_it(net, secret):
         [sys.executable, "-c", textwrap.dedent(script), net, secret], capture_output=True, text=True, timeout=60
     )
     assert (done.returncode, done.stdout) == (0, "Pool\n"), done.stderr
+
+
+def test_calls_are_ranges_of_profilers(net, secret, monkeypatch):
+    said: list[str] = []
+    monkeypatch.setattr(vendor_ranges, "_of_library", lambda kind: vendor_ranges.Marker(said.append, lambda: None))
+    x = np.ones((6, 37), np.float32)
+    with vk.profiler_ranges("nvtx"):
+        vk.load(net, trust=secret).softmax(x, np.empty_like(x))
+    assert said == ["softmax"]

@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from vkernels.runtime import vendor_ranges
+
 SCRIPT = """
 import sys
 import numpy as np
@@ -63,11 +65,24 @@ def test_what_cannot_be_run_or_written_is_said_first(run_vk, script, tmp_path):
     assert output == ""
 
 
-def test_nvtx_needs_a_gpu(run_vk, script, tmp_path):
+@pytest.fixture
+def without_a_gpu():
     import torch
 
     if torch.cuda.is_available():
         pytest.skip("there is one")
+
+
+def test_nvtx_needs_a_library(run_vk, script, tmp_path, monkeypatch, without_a_gpu):
+    monkeypatch.setitem(vendor_ranges.FILES, "nvtx", ("libnone.so",))
     code, _, said = run_vk("trace", "--nvtx", "-o", tmp_path / "t.json", script)
     assert code == 3
-    assert "NVTX ranges need torch with CUDA" in said
+    assert "NVTX ranges need torch with CUDA, or CUDA's library" in said
+
+
+@pytest.mark.parametrize("kind", ["nvtx", "roctx"])
+def test_calls_of_the_script_are_ranges(run_vk, script, tmp_path, monkeypatch, without_a_gpu, kind):
+    said: list[str] = []
+    monkeypatch.setattr(vendor_ranges, "_of_library", lambda kind: vendor_ranges.Marker(said.append, lambda: None))
+    assert run_vk("trace", f"--{kind}", "-o", tmp_path / "t.json", script)[0] == 0
+    assert said == ["scale"]

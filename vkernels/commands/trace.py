@@ -7,12 +7,13 @@ import sys
 import traceback
 from collections import Counter
 from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vkernels.ir.errors import OptionError, SetupError
+from vkernels.ir.errors import OptionError
 
 from .formatting import format_seconds, plural
 from .results import check_writable
@@ -48,8 +49,8 @@ def trace(
     check_writable(output)
 
     from vkernels.runtime.perf_map import perf_map as mapped
-    from vkernels.runtime.roctx import roctx_ranges
     from vkernels.runtime.tracing import tracing
+    from vkernels.runtime.vendor_ranges import profiler_ranges
 
     found: Trace | None = None
     try:
@@ -59,7 +60,7 @@ def trace(
             if nvtx:
                 _emit_nvtx(stack)
             if roctx:
-                stack.enter_context(roctx_ranges())
+                stack.enter_context(profiler_ranges("roctx"))
             found = stack.enter_context(tracing())
             _run(script, arguments or [])
     finally:
@@ -90,11 +91,16 @@ def _print_failure(error: Exception, script: Path) -> None:
 
 
 def _emit_nvtx(stack: ExitStack) -> None:
-    import torch
+    """Mark torch's operations too, where torch runs on a GPU of NVIDIA's."""
+    from vkernels.runtime.vendor_ranges import profiler_ranges
 
-    if not torch.cuda.is_available() or torch.version.hip is not None:
-        raise SetupError("--nvtx: NVTX ranges need torch with CUDA, and a GPU")
-    stack.enter_context(torch.autograd.profiler.emit_nvtx())  # type: ignore[no-untyped-call]
+    if find_spec("torch") is not None:
+        import torch
+
+        if torch.cuda.is_available() and torch.version.hip is None:
+            stack.enter_context(torch.autograd.profiler.emit_nvtx())  # type: ignore[no-untyped-call]
+            return
+    stack.enter_context(profiler_ranges("nvtx"))
 
 
 def _summary(found: Trace, output: Path) -> str:

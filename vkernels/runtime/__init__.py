@@ -6,8 +6,9 @@ from .determinism import get_deterministic, set_deterministic
 from .events import LaunchEvent, Listener, Stats, on_launch, stats
 from .profile_calls import profile
 from .threads import get_threads, set_threads
+from .vendor_ranges import profiler_ranges
 
 __all__ = [
     "LaunchEvent", "Listener", "Stats", "cohost", "get_deterministic", "get_priority", "get_threads", "on_launch",
-    "priority", "profile", "set_deterministic", "set_threads", "stats",
+    "priority", "profile", "profiler_ranges", "set_deterministic", "set_threads", "stats",
 ]  # fmt: skip
