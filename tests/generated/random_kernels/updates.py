@@ -30,11 +30,17 @@ def _axes(kernel: Kernel) -> tuple[str, ...]:
     return tuple(axes)
 
 
-def _updated(kind: str, place: SubscriptReference, value: Any, expected: Any) -> Any:
+def _mask(kernel: Kernel, author: Author, axes: tuple[str, ...]) -> Tile | None:
+    """Where there are updates; None: everywhere."""
+    masks = [value for value in kernel.live if value.element == "i1" and set(value.axes) <= set(axes)]
+    return author.tile(kernel.random.choice(masks)) if masks and kernel.random.random() < 0.6 else None
+
+
+def _updated(kind: str, place: SubscriptReference, value: Any, expected: Any, mask: Tile | None) -> Any:
     """What updates of a place find, as an author writes it."""
     if kind == "compare":
-        return memory.atomic_cas(place, expected, value)
-    return (_COMBINED | {"exchange": memory.atomic_exchange})[kind](place, value)
+        return memory.atomic_cas(place, expected, value, where=mask)
+    return (_COMBINED | {"exchange": memory.atomic_exchange})[kind](place, value, where=mask)
 
 
 def fetched(kernel: Kernel, depth: int) -> Value | None:
@@ -56,7 +62,7 @@ def fetched(kernel: Kernel, depth: int) -> Value | None:
     with authored(kernel) as author:
         held = author.tensor(value.element, [below], start, unsigned)
         place = SubscriptReference(held, (author.tile(index),))
-        old = _updated(kind, place, author.tile(value, unsigned), 0)
+        old = _updated(kind, place, author.tile(value, unsigned), 0, _mask(kernel, author, axes))
     _tolerate(kernel, value, kind)
     return Value(old.ssa, old.names, value.element, SMALL if value.is_float else 0.0)
 
@@ -84,14 +90,15 @@ def contended(kernel: Kernel, depth: int) -> None:
         at = author.tile(index)
         value, expected = (_of_place(author, at, element, unsigned) for _ in range(2))
         place = SubscriptReference(author.tensor(element, [below], start, unsigned), (at,))
-        found = _seen(kernel, _updated(kind, place, value, expected))
+        mask = _mask(kernel, author, axes)
+        found = _seen(kernel, _updated(kind, place, value, expected, mask))
         total = author.tensor(element, [3], first, unsigned)
         if np.issubdtype(DTYPES[element], np.floating):
             combine = choose.choice(["max", "min"])
         else:
             combine = choose.choice(["add", "add", "max", "min"])
         author.builder.is_result_used = False
-        _COMBINED[combine](_place_of(kernel, total, at), found)
+        _COMBINED[combine](_place_of(kernel, total, at), found, where=choose.choice([None, mask]))
 
 
 def _of_place(author: Author, at: Tile, element: str, unsigned: bool) -> Any:

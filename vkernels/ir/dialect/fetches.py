@@ -44,9 +44,10 @@ class FetchOp(WriteOp):
         atomic: str,
         *,
         expected: SSAValue | None = None,
+        mask: SSAValue | None = None,
         guarded: Sequence[int] = (),
     ):
-        operands, properties = access_parts(base, index, None, None, guarded)
+        operands, properties = access_parts(base, index, None, mask, guarded)
         AccessOp.__init__(
             self,
             operands=[[] if expected is None else [expected], value, *operands],

@@ -42,7 +42,7 @@ class Accesses(Arithmetic):
         """Load the tile at a subscript; elements out of range of a guarded dimension or with a false mask are 0."""
         memory = reference.memory
         access = self.access(reference)
-        test = None if mask is None else self._mask(mask, access)
+        test = None if mask is None else self.mask(mask, access)
         op = (GatherOp if access.gathers else LoadOp)(
             memory.ssa,
             access.indices,
@@ -56,43 +56,62 @@ class Accesses(Arithmetic):
         """Store a value at a subscript, converted to the memory's dtype and repeated along axes that it lacks."""
         memory = reference.memory
         access = self.access(reference)
-        if atomic is not None and (extra := [axis for axis in axes_of_value(value) if axis not in access.axes]):
-            reference, value = self._combined(reference, atomic, value, extra)
+        if atomic is not None and (extra := lacking(access, value, mask)):
+            reference, value, mask = self._combined(reference, atomic, value, extra, mask)
             access = self.access(reference)
         tile = self.stored_tile(memory, access, value)
         ssa = tile.ssa
         if is_rounded(memory.dtype):
             element = memory_element(memory.dtype)
             ssa = self.result(arith.TruncFOp(ssa, type_of(element, access.axes)))
-        test = None if mask is None else self._mask(mask, access)
+        test = None if mask is None else self.mask(mask, access)
         op = ScatterOp if access.gathers else StoreOp
         kind = None if atomic is None else combination(atomic, memory.dtype)
         self.insert(op(ssa, memory.ssa, access.indices, mask=test, guarded=access.guarded, atomic=kind))
 
     def _combined(
-        self, reference: SubscriptReference, kind: str, value: Any, extra: Sequence[Axis]
-    ) -> tuple[SubscriptReference, Any]:
-        """A place and a value for an atomic whose place lacks the value's `extra` axes.
+        self, reference: SubscriptReference, kind: str, value: Any, extra: Sequence[Axis], mask: Any
+    ) -> tuple[SubscriptReference, Any, Any]:
+        """A place, a value and a mask for an atomic whose place lacks `extra` axes of the value or the mask.
 
-        The value is reduced along whole axes. A tile axis joins the place: the first index gets a tile of zeros along
-        it, so that all of its positions combine in one element.
+        The value is reduced along whole axes, as memory has it, where the mask is true. Tile axes join the place, so
+        that all of their positions combine in one element.
         """
-        tile = self.tile(value)
-        _check_storable(reference.memory, tile.dtype, value)
-        if along := tuple(axis for axis in extra if axis.kind == "whole"):
+        operand, memory = self.operand(value), reference.memory
+        _check_storable(memory, self.meet(operand)[0], value)
+        is_longer = isinstance(operand, Tile) and operand.dtype.is_float and operand.dtype.bits > memory.dtype.bits
+        tile = operand if is_longer else self.convert(operand, memory.dtype)
+        assert isinstance(tile, Tile)
+        along = tuple(axis for axis in extra if axis.kind == "whole")
+        if any(axis in axes_of_value(mask) for axis in along):
+            test = self._truth(mask)
+            tile = self.where(test, tile, self.convert(_nothing(kind, tile.dtype), tile.dtype))
+            found = self.reduced("max", self.convert(test, int32), tuple(axis for axis in along if axis in test.axes))
+            mask = self.compare("!=", found, 0)
+        if along:
+            tile = self.broadcast(tile, tuple(dict.fromkeys((*tile.axes, *along))))
             tile = self.reduced("sum" if kind == "add" else kind, tile, along)
-        split = tuple(axis for axis in extra if axis.kind == "tile")
-        if not split or not reference.index:
-            return reference, tile
-        nothing = self.broadcast(self.convert(0, int64), split)
+        return self.joined_place(reference, [axis for axis in extra if axis.kind == "tile"]), tile, mask
+
+    def joined_place(self, reference: SubscriptReference, extra: Sequence[Axis]) -> SubscriptReference:
+        """The same place for each position along more axes: its first index gets a tile of zeros along them."""
+        if not extra or not reference.index:
+            return reference
+        nothing = self.broadcast(self.convert(0, int64), tuple(extra))
         first = self.binary("+", reference.index[0], nothing)
-        return SubscriptReference(reference.memory, (first, *reference.index[1:])), tile
+        return SubscriptReference(reference.memory, (first, *reference.index[1:]))
 
     def reduced(self, kind: str, tile: Tile, axes: tuple[Axis, ...]) -> Tile:
         """A tile combined along whole axes, in its own dtype; `WholeAxes` implements it."""
         raise NotImplementedError
 
-    def _mask(self, mask: Any, access: Subscript) -> SSAValue | None:
+    def _truth(self, mask: Any) -> Tile:
+        tile = self.tile(mask)
+        if not tile.dtype.is_bool:
+            raise Mistake(TypeMismatchError, f"expected a mask of bool, found {describe(tile)}", culprit=mask)
+        return tile
+
+    def mask(self, mask: Any, access: Subscript) -> SSAValue | None:
         tile = self.tile(mask)
         if not tile.dtype.is_bool or any(axis not in access.axes for axis in tile.axes) or not access.axes:
             along = listed(access.axes) if access.axes else "no axis"
@@ -194,6 +213,21 @@ def axes_of_value(value: Any) -> tuple[Axis, ...]:
     if isinstance(value, Affine):
         return (*(axis for axis, _ in value.terms), *axes_of_value(value.offset))
     return value.axes if isinstance(value, Tile) else ()
+
+
+def lacking(access: Subscript, *values: Any) -> list[Axis]:
+    """The axes of values that a place lacks, each once."""
+    return [*dict.fromkeys(axis for each in values for axis in axes_of_value(each) if axis not in access.axes)]
+
+
+def _nothing(kind: str, dtype: DType) -> float | int:
+    """What changes no element where it is combined by add, max or min."""
+    if kind == "add":
+        return 0
+    if dtype.is_float:
+        return float("-inf") if kind == "max" else float("inf")
+    low, high = dtype.limits
+    return low if kind == "max" else high
 
 
 def stays_within(index: Any, expression: Affine, extent: Extent) -> bool:

@@ -41,51 +41,54 @@ def store(target: Any, value: Any, where: Any) -> None:
 
 
 @place_operation
-def atomic_add(target: Any, value: Any) -> Any:
+def atomic_add(target: Any, value: Any, where: Any = None) -> Any:
     """`vk.atomic_add(total[index[i]], x)`: add atomically to elements of a tensor; the order is unspecified.
 
-    `old = vk.atomic_add(count[0], vk.full((i,), 1))`: what each update found.
+    `old = vk.atomic_add(count[0], vk.full((i,), 1))`: what each update found. `where`, of every atomic: a mask; where
+    it is false there is no update, which finds 0.
     """
-    return _updated(_place(target), value, "add")
+    return _updated(_place(target), value, "add", where)
 
 
 @place_operation
-def atomic_max(target: Any, value: Any) -> Any:
+def atomic_max(target: Any, value: Any, where: Any = None) -> Any:
     """Replace elements atomically by the larger of element and value; what each update found."""
-    return _updated(_place(target), value, "max")
+    return _updated(_place(target), value, "max", where)
 
 
 @place_operation
-def atomic_min(target: Any, value: Any) -> Any:
+def atomic_min(target: Any, value: Any, where: Any = None) -> Any:
     """Replace elements atomically by the smaller of element and value; what each update found."""
-    return _updated(_place(target), value, "min")
+    return _updated(_place(target), value, "min", where)
 
 
 @place_operation
-def atomic_exchange(target: Any, value: Any) -> Any:
+def atomic_exchange(target: Any, value: Any, where: Any = None) -> Any:
     """Replace elements of a tensor atomically by values; what each update found."""
-    return _fetched(_place(target), value, "exchange")
+    return _fetched(_place(target), value, "exchange", mask=where)
 
 
 @place_operation
-def atomic_cas(target: Any, expected: Any, value: Any) -> Any:
+def atomic_cas(target: Any, expected: Any, value: Any, where: Any = None) -> Any:
     """`old = vk.atomic_cas(owner[at], 0, me)`: replace elements that have the bits of `expected`, each at once.
 
     What each update found: where it is `expected`, the value is stored.
     """
-    return _fetched(_place(target), value, "compare", expected)
+    return _fetched(_place(target), value, "compare", expected, where)
 
 
-def _updated(target: SubscriptReference, value: Any, kind: str) -> Any:
+def _updated(target: SubscriptReference, value: Any, kind: str, mask: Any) -> Any:
     builder = current_builder()
-    return _fetched(target, value, kind) if builder.is_result_used else builder.store(target, value, kind)
+    if builder.is_result_used:
+        return _fetched(target, value, kind, mask=mask)
+    return builder.store(target, value, kind, mask)
 
 
-def _fetched(target: SubscriptReference, value: Any, kind: str, expected: Any = None) -> Any:
+def _fetched(target: SubscriptReference, value: Any, kind: str, expected: Any = None, mask: Any = None) -> Any:
     """What updates found, through scratchpad: they are done once, however often the result is used."""
     builder = current_builder()
     is_used = builder.is_result_used
-    old = builder.fetch(target, value, kind, expected)
+    old = builder.fetch(target, value, kind, expected, mask)
     if not is_used:
         builder.boundary(None)
         return None

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import AnyFloat, IntegerType, i32, i64
-from xdsl.ir import SSAValue
+from xdsl.dialects.scf import IfOp, YieldOp
+from xdsl.ir import Block, Region, SSAValue
 
 from vkernels.ir.dialect import FetchOp, element_of, tt
 
 from ..common import is_half, unsupported
 from .accesses import INTEGERS, extremum
 from .addresses import PointerAccess
+from .reductions import reduced
 from .state import TtirState
 
 
@@ -42,19 +44,38 @@ def lower_fetch(state: TtirState, operation: FetchOp) -> None:
 
 
 def _compared(state: TtirState, operation: FetchOp, access: PointerAccess) -> SSAValue:
-    """Triton has no mask for it: inactive elements compare the tensor's first element with 0, to store 0 there."""
+    """Triton has no mask for it: where any element is active, inactive ones compare the tensor's first element with 0,
+    to store 0 there. Where none is, the tensor may have no element."""
     build, value, mask, pointers = state.build, state.value(operation.value), access.mask(), access.pointers()
     assert operation.expected is not None, "verified"
     expected, element = state.value(operation.expected), tt.element(value.type)
+    first = access.memory.base
     if isinstance(element, AnyFloat):
         bits = IntegerType(element.bitwidth)
         pointers = build.pure(tt.BitcastOp(pointers, tt.tensor(tt.PointerType(bits), tt.shape(value.type))))
+        first = first if mask is None else build.pure(tt.BitcastOp(first, tt.PointerType(bits)))
         value, expected = build.bitcast(value, bits), build.bitcast(expected, bits)
-    if mask is not None:
-        first = access.memory.base
-        if isinstance(element, AnyFloat):
-            first = build.pure(tt.BitcastOp(first, tt.PointerType(bits)))
+    if mask is None:
+        found = build.result(tt.AtomicCasOp(pointers, expected, value))
+    else:
         pointers = build.select(mask, pointers, build.splat(first, tt.shape(value.type)))
         value, expected = (build.select(mask, each, build.filled(0, each.type)) for each in (value, expected))
-    found = build.result(tt.AtomicCasOp(pointers, expected, value))
+        some, none = Block(), Block()
+        with build.region(some):
+            build.add(YieldOp(build.result(tt.AtomicCasOp(pointers, expected, value))))
+        with build.region(none):
+            build.add(YieldOp(build.filled(0, value.type)))
+        found = build.result(IfOp(_any(state, mask), [value.type], Region(some), Region(none)))
     return build.bitcast(found, element) if isinstance(element, AnyFloat) else found
+
+
+def _any(state: TtirState, mask: SSAValue) -> SSAValue:
+    """Whether an element of a mask is true."""
+    build = state.build
+    shape = tt.shape(mask.type)
+    if not shape:
+        return mask
+    found = build.select(mask, 1, build.filled(0, tt.tensor(i32, shape)))
+    for _ in shape:
+        found = reduced(state, found, 0, "max")
+    return build.compare("ne", found, 0)
