@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int, UInt8
+from jaxtyping import Float, Int, UInt4
 from torch import Tensor
 
 import vkernels as vk
@@ -14,18 +14,15 @@ from .case import ODD, TINY, USUAL, Arrays, Dtypes, Random, Sizes, Way, WrittenC
 
 @vk.kernel
 def int4_matmul(
-    x: Float[vk.Tensor, "M D"],
-    packed: UInt8[vk.Tensor, "K N"],
+    x: Float[vk.Tensor, "M K"],
+    weight: UInt4[vk.Tensor, "N K"],
     scale: Float[vk.Tensor, "N"],
     out: Float[vk.Tensor, "M N"],
 ):
     i = vk.tile("M")
     n = vk.tile("N")
     k = vk.whole("K")
-    low = (packed[k, n] & 15).to(vk.float32) - 8.0
-    high = (packed[k, n] >> 4).to(vk.float32) - 8.0
-    total = vk.dot(x[i, 2 * k], low, axis=k) + vk.dot(x[i, 2 * k + 1], high, axis=k)
-    out[i, n] = total * scale[n]
+    out[i, n] = vk.dot(x[i, k], weight[n, k] - 8.0) * scale[n]
 
 
 @vk.kernel
@@ -34,19 +31,14 @@ def bincount(x: Int[vk.Tensor, "N"], out: Int[vk.Tensor, "K"]):
     vk.atomic_add(out[x[i]], 1)
 
 
-@int4_matmul.inputs
-def _weights(sizes: Sizes, dtypes: Dtypes, random: Random) -> Arrays:
-    """For tuning, which draws arguments of its own."""
-    return {"packed": random.integers(256, size=(sizes["K"], sizes["N"]), dtype=np.uint8)}
-
-
 @bincount.inputs
 def _numbers(sizes: Sizes, dtypes: Dtypes, random: Random) -> Arrays:
     """For tuning, which draws arguments of its own."""
     return {"x": random.integers(sizes["K"], size=sizes["N"]), "out": np.zeros(sizes["K"], np.int64)}
 
 
-def _unpacked(x: Tensor, packed: Tensor, scale: Tensor) -> Tensor:
+def _unpacked(x: Tensor, turned: Tensor, scale: Tensor) -> Tensor:
+    packed = turned.T  # whose bytes lie side by side along the columns of the result
     weight = torch.stack((packed & 15, packed >> 4), 1).flatten(0, 1).to(x.dtype) - 8
     return x @ weight * scale
 
@@ -55,7 +47,7 @@ def cases(*sizes: str) -> list[WrittenCase]:
     made = WrittenCases(sizes)
     for size, m, d, n in made.chosen((TINY, 3, 8, 5), (USUAL, 16, 1024, 1024), (ODD, 13, 1002, 771)):
         packed = torch.randint(256, (d // 2, n), dtype=torch.uint8)
-        given = torch.randn(m, d), packed, torch.rand(n) + 0.5, torch.empty(m, n)
+        given = torch.randn(m, d), packed.T, torch.rand(n) + 0.5, torch.empty(m, n)
         made.add("int4 product", size, int4_matmul, given, {"unpacked": _unpacked})
     for size, n, k in made.chosen((TINY, 50, 7), (USUAL, 1 << 20, 1024), (ODD, 1000003, 997)):
         way = Way(lambda x, k=k: torch.bincount(x, minlength=k), compiled=False)

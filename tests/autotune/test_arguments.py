@@ -22,7 +22,7 @@ TASKS = library_tasks(["all"])
 MINE = """
 import numpy as np
 import vkernels as vk
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Int4
 
 @vk.kernel
 def double(x: Float[vk.Tensor, "N"], out: Float[vk.Tensor, "N"], factor: vk.Scalar):
@@ -33,6 +33,11 @@ def double(x: Float[vk.Tensor, "N"], out: Float[vk.Tensor, "N"], factor: vk.Scal
 def take(x: Float[vk.Tensor, "M"], index: Int[vk.Tensor, "N"], out: Float[vk.Tensor, "N"]):
     i = vk.tile("N")
     out[i] = x[index[i]]
+
+@vk.kernel
+def unpack(w: Int4[vk.Tensor, "M K"], out: Int[vk.Tensor, "M K"]):
+    i, k = vk.tile("M"), vk.whole("K")
+    out[i, k] = w[i, k].to(vk.int64)
 
 @vk.kernel
 def take_drawn(x: Float[vk.Tensor, "M"], index: Int[vk.Tensor, "N"], out: Float[vk.Tensor, "N"]):
@@ -160,6 +165,15 @@ def test_a_users_kernel_is_called_with_its_own_inputs(mine: Path):
     arguments = make_arguments(task)
     kernel_of(task)(**arguments)
     assert np.array_equal(arguments["out"], arguments["x"][arguments["index"]])
+
+
+def test_integers_of_4_bits_are_any_as_many_bytes_as_the_values_take(mine: Path):
+    (task,) = library_tasks([f"{mine}:unpack"], SpecialisationRequest(shape={"M": 9, "K": 101}))
+    arguments = make_arguments(task)
+    assert arguments["w"].shape == (9, 51)
+    assert len(np.unique(arguments["w"])) > 100
+    kernel_of(task)(**arguments)
+    assert np.array_equal(arguments["out"][:, ::2], (arguments["w"] & 15 ^ 8).astype(int) - 8)
 
 
 def test_indices_that_nobody_gives_or_that_do_not_fit_are_refused(mine: Path):

@@ -101,6 +101,8 @@ def _tensor(task: Task, parameter: Parameter, given: Mapping[str, Any], only_wri
         values = np.full(shape, np.array(np.nan if "float" in dtype else -1).astype(held))
     elif "float" in dtype:
         values = random.standard_normal(shape, np.float32)
+    elif parameter.packed is not None:
+        values = random.integers(256, size=shape, dtype=np.uint8)
     elif dtype == "bool":
         values = random.random(shape) < 0.5
     else:
