@@ -145,11 +145,13 @@ class PackedBuilder(KernelBuilder):
             index,
         )
 
-    def fetch(self, reference: SubscriptReference, value: Any, kind: str, expected: Any = None) -> Tile:
+    def fetch(
+        self, reference: SubscriptReference, value: Any, kind: str, expected: Any = None, mask: Any = None
+    ) -> Tile:
         """Update places atomically; what was there before."""
         if isinstance(reference.memory, PackedTensor):
             raise _no_atomic(reference.memory)
-        return super().fetch(reference, value, kind, expected)
+        return super().fetch(reference, value, kind, expected, mask)
 
 
 def _no_atomic(memory: PackedTensor) -> Mistake:
