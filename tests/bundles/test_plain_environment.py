@@ -19,6 +19,12 @@ from tests.bundles import programs
 ENOUGH = ("numpy", "msgspec", "platformdirs", "jaxtyping", "wadler_lindig")
 """What docs/bundles.md says that programs need; the last comes with jaxtyping."""
 
+BLOCK = 4096
+"""Bytes that a file takes on a disk at least."""
+
+MOST_MEGABYTES = 20
+"""Beside NumPy, with the byte code that Python writes as programs import modules."""
+
 SCRIPT = """
     import importlib.util
     import sys
@@ -62,6 +68,21 @@ def test_a_transformer_block_and_the_challenge_run_there_with_the_same_bits(plai
     assert compiled["features"].size > 0
     for name, wanted in compiled.items():
         assert found[name].tobytes() == wanted.tobytes(), name
+
+
+def test_what_is_installed_for_it_is_small():
+    """As docs/bundles.md says: pip writes no byte code. Python does for some of the modules, at most half of them."""
+    beside = [distribution(name).locate_file(file) for name in ENOUGH[1:] for file in files(name) or ()]
+    ours = [path for path in Path(vk.__file__).parent.rglob("*") if path.is_file()]
+    taken = sum(blocks(path) for path in [*beside, *ours] if "__pycache__" not in path.parts)
+    byte_code = sum(blocks(path) for path in ours if path.suffix == ".py") // 2
+    assert taken + byte_code < MOST_MEGABYTES * 10**6
+    page = (Path(__file__).parents[2] / "docs" / "bundles.md").read_text()
+    assert f"plain/bin/pip install --no-compile {' '.join(ENOUGH[:-1])}\n" in page
+
+
+def blocks(path: Path) -> int:
+    return -(-path.stat().st_size // BLOCK) * BLOCK
 
 
 def run(command, folder, environment=None):
