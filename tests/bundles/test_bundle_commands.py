@@ -119,3 +119,27 @@ def test_looking_at_bundles_needs_no_compiler(net, tmp_path):
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+def test_names_of_strangers_do_not_control_the_terminal(run_vk, built, net, tmp_path, monkeypatch):  # noqa: F811
+    import msgspec
+
+    monkeypatch.setenv("COLUMNS", "200")
+    manifest, files = built
+    evil = "\x1b[2J\x1b]0;title\x07\u202e"
+    kernel = manifest.kernels[0]
+    codes = tuple(msgspec.structs.replace(code, target=evil, rung=evil) for code in kernel.variants[0].codes)
+    variant = msgspec.structs.replace(kernel.variants[0], codes=codes)
+    renamed = msgspec.structs.replace(kernel, name=evil, variants=(variant,))
+    changed = msgspec.structs.replace(kernel, source="0" * 64, variants=(variant,))
+    made = msgspec.structs.replace(manifest.provenance, command=evil, vkernels=evil, time=evil)
+    other, third = tmp_path / "other.vkb", tmp_path / "third.vkb"
+    write_bundle(other, msgspec.structs.replace(manifest, provenance=made, kernels=(renamed, changed)), files)
+    rename = msgspec.structs.replace(renamed, source="0" * 64)
+    write_bundle(third, msgspec.structs.replace(manifest, kernels=(rename,)), files)
+    for command in (
+        ["show", other], ["diff", net, other], ["merge", other, third, "--trust-unsigned", "-o", tmp_path / "both.vkb"],
+    ):  # fmt: skip
+        _, output, errors = run_vk("bundle", *command)
+        assert "\\x1b[2J" in output + errors
+        assert not {"\x1b", "\x07", "\u202e"} & set(output + errors)

@@ -14,6 +14,8 @@ from vkernels.ir.errors import Error, SetupError
 from vkernels.ir.optional_packages import missing_package
 from vkernels.ir.system_resources import scarcity_of
 
+from .formatting import printable
+
 
 class Code(IntEnum):
     """A command's exit code.
@@ -76,5 +78,6 @@ def _close_output() -> None:
 
 
 def _leave(code: Code, message: str) -> NoReturn:
-    print(f"error: {message}" if code != Code.INTERRUPTED else message, file=sys.stderr)
+    said = printable(message, newlines=True)  # it may quote what strangers wrote
+    print(f"error: {said}" if code != Code.INTERRUPTED else said, file=sys.stderr)
     sys.exit(code)

@@ -12,6 +12,7 @@ import typer
 from vkernels.ir.errors import OptionError, UntrustedError
 
 from ..exits import Code
+from ..formatting import printable
 from ..options import Json
 from ..results import check_writable, console_for, write_results
 
@@ -71,7 +72,7 @@ def diff(file: File, other: File, json: Json = None) -> None:
     found = differences(open_bundle(file, runs=False), open_bundle(other, runs=False))
     console = console_for(json)
     for each in found:
-        console.print(str(each), soft_wrap=True)
+        console.print(printable(str(each)), soft_wrap=True)
     if not found:
         console.print("the same kernels and code")
     write_results(json, "bundle diff", differences=[asdict(each) for each in found])

@@ -15,6 +15,7 @@ from vkernels.targets.instruction_sets import lacking
 from vkernels.targets.present import present_targets
 from vkernels.targets.target import Target
 
+from ..formatting import printable
 from ..results import table_of
 
 if TYPE_CHECKING:
@@ -32,9 +33,10 @@ def show_bundle(console: Console, bundle: Bundle) -> None:
     manifest = bundle.manifest
     made = manifest.provenance
     compilers = ", ".join(f"{name} {version}" for name, version in made.versions.items())
-    console.print(f"{bundle.path.name}: built {made.time} by vkernels {made.vkernels} ({compilers})", soft_wrap=True)
+    built = f"{bundle.path.name}: built {made.time} by vkernels {made.vkernels} ({compilers})"
+    console.print(printable(built), soft_wrap=True)
     if made.command:
-        console.print(f"  {made.command}", soft_wrap=True)
+        console.print(printable(f"  {made.command}"), soft_wrap=True)
     for signature in bundle.signatures:
         console.print(f"  signed by {signature.algorithm} key {signature.key}; `vk bundle verify` checks it")
     if not bundle.signatures:
@@ -45,11 +47,12 @@ def show_bundle(console: Console, bundle: Bundle) -> None:
     for kernel in manifest.kernels:
         for variant in kernel.variants:
             console.print("")
-            title = f"{kernel.name}: {variant_key(variant)}"
+            title = printable(f"{kernel.name}: {variant_key(variant)}")
             table = table_of("sizes", "target", "rung", "bytes", "here", right=("bytes",), title=title)
             for code in variant.codes:
                 stored = sum(sizes[name].size for name in dict.fromkeys(code.binaries))
-                table.add_row(_sizes(code), code.target, code.rung, f"{stored:,}", _here(code, gpus))
+                row = _sizes(code), code.target, code.rung, f"{stored:,}", _here(code, gpus)
+                table.add_row(*map(printable, row))
             console.print(table)
 
 
