@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import textwrap
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -10,8 +11,9 @@ import torch
 
 import vkernels as vk
 from tests.bundles import kernels
-from vkernels.runtime import vendor_ranges
+from vkernels.runtime import perf_map, vendor_ranges
 from vkernels.runtime.determinism import using_deterministic
+from vkernels.runtime.tracing import tracing
 
 
 @pytest.fixture(scope="module")
@@ -135,3 +137,19 @@ def test_calls_are_ranges_of_profilers(net, secret, monkeypatch):
     with vk.profiler_ranges("nvtx"):
         vk.load(net, trust=secret).softmax(x, np.empty_like(x))
     assert said == ["softmax"]
+
+
+@pytest.mark.parametrize("is_active", [False, True])
+def test_traces_and_perf_name_the_code(net, secret, tmp_path, monkeypatch, is_active):
+    """In calls of the author's kernels within `active()`, also its line."""
+    monkeypatch.setattr(perf_map, "perf_map_file", lambda process: tmp_path / "perf.map")
+    x = np.ones((6, 37), np.float32)
+    bundle = vk.load(net, trust=secret)
+    with tracing() as trace, perf_map.perf_map() as file, bundle.active() if is_active else nullcontext():
+        for _ in range(2):
+            (kernels.softmax if is_active else bundle.softmax)(x, np.empty_like(x))
+    assert [span.about["kernel"] for span in trace.spans if span.kind == "load"] == ["softmax"]
+    place = f" kernels.py:{kernels.softmax.function.__code__.co_firstlineno}" if is_active else ""
+    names = [line.split(" ", 2)[2] for line in file.read_text().splitlines()]
+    assert f"softmax_launch_0{place}" in names
+    assert f"softmax_prepare{place}" in names

@@ -11,6 +11,7 @@ from vkernels.compiler.arguments import CPU, Arguments, Same
 from vkernels.compiler.protocols import Constant, KernelLike
 from vkernels.compiler.request import CompileRequest, CompileTarget
 from vkernels.compiler.size_classes import EXACT, SizeClass
+from vkernels.compiler.timeline import working
 from vkernels.ir.errors import NotInBundleError, OutOfMemoryError
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
@@ -148,7 +149,8 @@ class FrozenLauncher(Launcher):
         return code_for(self._record, frozen.variant, found, arguments, same, self._fallback, device.target.name)
 
     def _bound(self, code: Code, arguments: Arguments) -> BoundExecutable:
-        loaded = self._read(code)
+        with working("load", self.kernel):
+            loaded = self._read(code)
         return bind_native(self.kernel, arguments, loaded, loaded.plan, code.rung)
 
     def _run_with_less_memory(

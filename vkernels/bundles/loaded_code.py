@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from vkernels.compiler.timeline import note_loaded
 from vkernels.ir.errors import BundleError
 from vkernels.ir.plan import Plan
 from vkernels.ir.plan_json import plan_from_json
@@ -34,10 +35,12 @@ def load_code(bundle: Bundle, code: Code) -> LoadedCode:
     cpu = code.cpu
     assert cpu is not None, "code for a CPU"
     where = f"{bundle.path.name}: {cpu.object}"
-    loaded = load_object(bundle.read(cpu.object), where)
+    data = bundle.read(cpu.object)
+    loaded = load_object(data, where)
     names = cpu.prepare, *cpu.launches
     if missing := [name for name in names if name not in loaded.addresses]:
         raise BundleError(f"{where}: there is no function {missing[0]}")
+    note_loaded(loaded.addresses, data)
     prepare, *launches = (loaded[name] for name in names)
     return LoadedCode(prepare, (*launches,), cpu.sizes, cpu.buffers, cpu.workspace, read_plan(bundle, code), loaded)
 

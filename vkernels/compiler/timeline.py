@@ -20,8 +20,8 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Work:
-    """Work for a kernel: `what` is build (its text becomes IR), plan, compile, or wait (a call, for its part of the
-    cores). `file`, `line`: of its function.
+    """Work for a kernel: `what` is build (its text becomes IR), plan, compile, load (code of a bundle), or wait (a
+    call, for its part of the cores). `file`, `line`: of its function.
 
     A transfer of swapped memory is work for no kernel: `what` is its direction, and `bytes` its size.
     """
