@@ -68,7 +68,7 @@ def product(sizes, plan):
 
 def test_a_program_goes_on_in_the_rows_that_the_one_before_wrote():
     """Where little is summed, moving on to other rows, on other pages each, costs more than it saves."""
-    sizes = {"M": 2048, "N": 2048, "K": 64}
+    sizes = {"M": 2048, "N": 2048, "K": 16}
     along, down = (
         product(sizes, Plan({"i": 8, "j": 48}, {"k": 2}, packs=("b",), lanes="j", order=order))[1]
         for order in (("i", "j"), ("j", "i"))

@@ -18,6 +18,8 @@ LINE = 64
 """Bytes of a line of a CPU's caches."""
 MOST_ALIGNED = 64
 """Bytes of a line: no further alignment matters."""
+FAR = 1025
+"""Elements from one row to the next from which on it does not matter how far apart they are."""
 
 
 @dataclass(frozen=True)

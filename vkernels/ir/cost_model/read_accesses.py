@@ -10,7 +10,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from ..analysis.piecewise import breaks_of, is_pattern
 from ..dialect import AccessOp, DotOp, LoadOp, RangeOp, axes_of
 from .item_widths import bytes_of
-from .loops import Axes, BesideRows, LoopAccess
+from .loops import FAR, Axes, BesideRows, LoopAccess
 
 TouchOf = Callable[[AccessOp], LoopAccess]
 """What an access does to memory."""
@@ -58,16 +58,16 @@ def spread_along(op: AccessOp, dimension: int) -> tuple[str, int] | None:
 
 
 def near_along(op: AccessOp, fast: int, strides: Sequence[int]) -> tuple[str, int] | None:
-    """The axis along which the next row of an access is nearest, and bytes from one row to the next: 0 where each
-    begins at the end of the one before. `fast`: the dimension that rows lie along."""
+    """The axis along which the next row of an access is nearest, and bytes from one row to the next, of `FAR`
+    elements' at most: 0 where each begins at the end of the one before. `fast`: the dimension that rows lie along."""
     others = [number for number, index in enumerate(op.index) if number != fast and index.terms]
     if not others:
         return None
-    nearest = min(others, key=strides.__getitem__) if strides else others[-1]
+    nearest = min(others, key=lambda number: min(abs(strides[number]), FAR)) if strides else others[-1]
     terms = op.index.data[nearest].terms
     if len(terms) != 1 or abs(terms[0][1]) != 1 or op.offset_of(nearest) is not None:
         return None
-    return terms[0][0], abs(strides[nearest]) * bytes_of(op.memory.element) if strides else 0
+    return terms[0][0], min(abs(strides[nearest]), FAR) * bytes_of(op.memory.element) if strides else 0
 
 
 def range_axes(offset: SSAValue) -> Axes:

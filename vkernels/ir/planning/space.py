@@ -23,7 +23,7 @@ from ..cost_model.extents import extents_of
 from ..cost_model.index_sums import Regions, regions_of
 from ..cost_model.item_widths import bytes_of, element_bytes
 from ..cost_model.launches import cut_loops, cuts_of, phases_of_launches
-from ..cost_model.loops import MOST_ALIGNED, Loop
+from ..cost_model.loops import FAR, MOST_ALIGNED, Loop
 from ..cost_model.operand_copies import with_copies
 from ..cost_model.plan_batch import NO_TERMS, NO_UPDATES, AtomicUpdates, BatchTerms, Numbers, PlanBatch
 from ..cost_model.read_loops import Known, read_loops
@@ -311,7 +311,7 @@ class PlanSearchSpace:
         chunk holds those at once.
         """
         strides = tuple(
-            (name, tuple((stride == 1, stride % MOST_ALIGNED) for stride in strides))
+            (name, tuple((stride == 1, stride % MOST_ALIGNED, min(abs(stride), FAR)) for stride in strides))
             for name, strides in sorted(self.strides.items())
         )
         alike = strides, tuple((axis, min(extent, 2)) for axis, extent in sorted(self.extents.items()))
