@@ -17,6 +17,10 @@ MATRIX_REGISTERS = 8
 """Registers of a matrix unit, each of which holds a block of sums or of an operand."""
 
 
+MOST_DOUBLINGS = 5
+"""How often a chunk may double what a matrix unit takes at once. Its sums are added one after another."""
+
+
 @dataclass(frozen=True)
 class DotUnit:
     """A dot unit, by its `name` in `Limits`. `instructions`: by the kind of words, as `vk.word_dot` has it, the name of
@@ -54,8 +58,13 @@ class DotUnit:
 
     @property
     def chunk(self) -> int:
-        """Elements along the contracted axis of which a chunk has a multiple; a matrix unit's chunk has as many."""
+        """Elements along the contracted axis of which a chunk has a multiple; a matrix unit's chunks: see `chunks`."""
         return self.depth * (MATRIX_SIDE if self.is_matrix else 1)
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        """The lengths of a matrix unit's chunks: as much as it takes at once, times powers of two."""
+        return tuple(self.chunk << n for n in range(MOST_DOUBLINGS + 1))
 
     def takes(self, element: str) -> bool:
         """Whether it multiplies elements of a type: `s8`, `u8`, `bf16` or `f16`, of either sign."""

@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from vkernels.ir.dialect import MappedOp
 from vkernels.ir.errors import IRError
+from vkernels.ir.lowering.llvm.emit import ToBf16
 from vkernels.ir.lowering.llvm.lower_to_llvm import IN_ORDER, LlvmModule, lower_to_llvm
 from vkernels.targets.cpu_rates import vector_bytes
 from vkernels.targets.host_cpu import cpu_limits
@@ -29,9 +30,8 @@ UnitFunctions = Callable[[str], str]
 """The functions of dot units that a module of LLVM IR calls."""
 WHOLE_REGISTERS = "-prefer-256-bit"
 """The feature with which LLVM uses the registers of AVX-512 whole: plans count on them."""
-ROUNDS_TO_BF16 = "neon-bf16"
-"""The dot unit of processors that round to bf16 by an instruction, subnormal numbers too. Those with AVX512_BF16 take
-these as 0."""
+TO_BF16 = {"neon-bf16": ToBf16.EXACT, "avx512-bf16": ToBf16.FLUSHED}
+"""How processors with a dot unit round to bf16."""
 MAX_LIBRARIES = 64
 """Libraries that one JIT links."""
 LLVM_LOCK = threading.Lock()
@@ -103,7 +103,8 @@ def lower_for_cpu(
     """The first half of `compile_cpu`: lower to MLIR for this machine, or one with these dot units."""
     width = host_register_bytes() if register_bytes is None else register_bytes
     present = host_dot_units() if units is None else units
-    return lower_to_llvm(_mapped(module, name), width, rounds_to_bf16=ROUNDS_TO_BF16 in present)
+    to_bf16 = next((way for unit, way in TO_BF16.items() if unit in present), ToBf16.BY_BITS)
+    return lower_to_llvm(_mapped(module, name), width, to_bf16)
 
 
 def _mapped(module: ModuleOp, name: str | None) -> MappedOp:

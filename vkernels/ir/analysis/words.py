@@ -1,4 +1,4 @@
-"""Dots whose operands are narrow elements straight from memory, as dot units take them."""
+"""Dots whose operands are narrow elements, as dot units take them."""
 
 from __future__ import annotations
 
@@ -13,26 +13,31 @@ from ..dialect.words import depth_of
 
 @dataclass(frozen=True)
 class NarrowDot:
-    """The loads of a dot's left and right operand, and their elements: `s8`, `u8`, `bf16` or `f16`."""
+    """What extends a dot's left and right operand, and the elements before: `s8`, `u8`, `bf16` or `f16`."""
 
-    left: ReadOp
-    right: ReadOp
+    extensions: tuple[Operation, Operation]
     elements: tuple[str, str]
 
     @property
-    def loads(self) -> tuple[ReadOp, ReadOp]:
-        return self.left, self.right
+    def operands(self) -> tuple[SSAValue, SSAValue]:
+        """Both operands before they are extended."""
+        left, right = self.extensions
+        return left.operands[0], right.operands[0]
 
 
 def narrow_dot(dot: Operation | None) -> NarrowDot | None:
-    """How a dot takes narrow elements from memory; None unless both operands are loads of one narrow type, for this dot
-    alone."""
+    """How a dot takes narrow elements; None unless both operands are extended from one narrow type for this dot alone,
+    and at least one of them is loaded for it alone."""
     if not isinstance(dot, DotOp):
         return None
-    left, right = _narrow_load(dot.left), _narrow_load(dot.right)
-    if left is None or right is None or element_of(left[0].result) != element_of(right[0].result):
+    left, right = _extension(dot.left), _extension(dot.right)
+    if left is None or right is None:
         return None
-    return NarrowDot(left[0], right[0], (left[1], right[1]))
+    narrow = NarrowDot((left, right), (_element(left), _element(right)))
+    one, other = narrow.operands
+    if element_of(one) != element_of(other) or (load_of(one) is None and load_of(other) is None):
+        return None
+    return narrow
 
 
 def narrow_dots_beside(dot: DotOp) -> int:
@@ -43,15 +48,23 @@ def narrow_dots_beside(dot: DotOp) -> int:
     return sum(isinstance(op, DotOp) and op.axis == dot.axis and narrow_dot(op) is not None for op in others)
 
 
-def _narrow_load(value: SSAValue) -> tuple[ReadOp, str] | None:
-    """The load of an operand, and its elements."""
+def load_of(operand: SSAValue) -> ReadOp | None:
+    """The load of an operand that is loaded for a dot alone."""
+    load = operand.owner
+    return load if isinstance(load, ReadOp) and operand.has_one_use() else None
+
+
+def _extension(value: SSAValue) -> Operation | None:
+    """What extends narrow elements for a dot alone."""
     extension = value.owner
     if not isinstance(extension, arith.ExtFOp | arith.ExtSIOp | arith.ExtUIOp) or not value.has_one_use():
         return None
-    narrow, wide = extension.operands[0], element_of(extension.results[0])
-    load, element = narrow.owner, element_of(narrow)
-    if not isinstance(load, ReadOp) or not narrow.has_one_use() or depth_of(element) is None or wide not in (i32, f32):
-        return None
+    narrow, wide = element_of(extension.operands[0]), element_of(extension.results[0])
+    return extension if depth_of(narrow) is not None and wide in (i32, f32) else None
+
+
+def _element(extension: Operation) -> str:
+    """The elements that are extended, and whether they have a sign."""
     if isinstance(extension, arith.ExtFOp):
-        return load, str(element)
-    return load, "u8" if isinstance(extension, arith.ExtUIOp) else "s8"
+        return str(element_of(extension.operands[0]))
+    return "u8" if isinstance(extension, arith.ExtUIOp) else "s8"

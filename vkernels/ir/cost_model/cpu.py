@@ -14,7 +14,7 @@ from .cpu_packs import packing
 from .cpu_registers import cpu_spills, cpu_streamed, slots
 from .cpu_rows import BUFFERED, GRADUAL, OWN, WAY, cycles_of_far_lines, cycles_of_rows, fetched_lines, line_costs
 from .cpu_steps import StepCycles, across, broken_chunks, in_tails, step_cycles
-from .cpu_words import Words, chain_of, words_of
+from .cpu_words import Words, chain_of, shapes_differ, words_of
 from .loops import LINE, Loop, LoopStep
 from .plan_batch import ModeledTimes, Numbers, PlanBatch
 from .traffic import CacheTraffic
@@ -50,6 +50,11 @@ TINY = 1e-9
 """Cycles that are none, but may be divided by."""
 MOVED = 3.0
 """Cycles of a register's worth of sums that a matrix unit gives back: stored by the unit, and loaded. An estimate."""
+SETTLED = 120.0
+"""Cycles from the first products of sums that are in a matrix unit to the first of them in a vector register: the
+unit's latency, and those of its stores. An estimate, from attention whose results are added up in memory."""
+RESHAPED = 100.0
+"""Cycles to set up a matrix unit's registers for other shapes. An estimate, likewise."""
 
 
 def cpu_times(at: PlanBatch, limits: Limits, registers: Numbers) -> ModeledTimes:
@@ -135,13 +140,26 @@ def _all_cycles(at: PlanBatch, limits: Limits, rates: CoreRates, registers: Numb
                 if key not in found:
                     found[key] = _loop_cycles(work, each, limits, rates, 0)
                 total = total + found[key]
-            found[whole] = total
+            found[whole] = total + _reshaped(each, limits)
         return found[whole]
 
     if np.any(registers > limits.registers):
         work = (at.alike(loop, _named(at)) for loop in at.loops)
         return sum((_loop_cycles(loop, at, limits, rates, registers) for loop in work), start=begun(at))
     return at.of_all(cycles)
+
+
+def _reshaped(at: PlanBatch, limits: Limits) -> Numbers:
+    """Cycles in which a matrix unit's registers are set up anew, since its dots have several shapes."""
+    times: Numbers = 0.0
+    for loop in at.loops:
+        carried = {axes for axes, _, _ in loop.reduced} if loop.axes else set()
+        for axes, is_held in words_of(loop, at, limits).sums.items():
+            loops = () if axes in carried else loop.axes
+            times = times + is_held * at.all_trips((*loops, *loop.ranges))
+    if isinstance(times, float):
+        return 0.0
+    return RESHAPED * times * at.programs * shapes_differ(at.loops, at, limits)
 
 
 def _named(at: PlanBatch) -> frozenset[str]:
@@ -201,7 +219,10 @@ def _loop_cycles(loop: Loop, at: PlanBatch, limits: Limits, rates: CoreRates, re
         ports = np.maximum(ports, _crowded(computed, loaded, chained))
     hops = hops + STREAMED * cpu_streamed(loop, at, limits) * iterations
     entry = ENTRY + sum(across(axes, axis, at, width, core.across) for axes, axis, _ in loop.reduced if loop.axes)
-    entry = entry + sum(MOVED * is_held * slots(axes, at, width) for axes, is_held in words.sums.items())
+    carried = {axes for axes, _, _ in loop.reduced} if loop.axes else set()
+    for axes, is_held in words.sums.items():
+        moved = is_held * (SETTLED + MOVED * slots(axes, at, width))
+        entry, hops = (entry + moved, hops) if axes in carried else (entry, hops + moved * iterations)
     return runs * (np.maximum(ports, chained) + hops + (ITERATION * iterations + entry if loop.axes else 0))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import reduce
 
@@ -10,8 +10,8 @@ import numpy as np
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation, SSAValue
 
-from ..analysis.words import NarrowDot, narrow_dot, narrow_dots_beside
-from ..dialect import DotOp, ReadOp, axes_of, element_of
+from ..analysis.words import NarrowDot, load_of, narrow_dot, narrow_dots_beside
+from ..dialect import DotOp, ReadOp, ScratchType, axes_of, element_of
 from ..dot_units import MATRIX_REGISTERS, OnUnit, units_for
 from ..limits import Limits
 from ..word_kinds import MATRIX_SIDE
@@ -25,6 +25,15 @@ MATRIX_LATENCY = 13.0
 OF_INTEGERS = 2.0
 """Operations of a multiply-add of integers without a unit: instructions counted, a product and an addition."""
 
+SHUFFLED, STAGED = 2.0, 3.0
+"""Operations that take as long as a shuffle, and as writing a register of words to memory, from where a matrix unit
+takes them. Of products of batches, joining and writing a register of words took 2.5 cycles on an Intel server core of
+2024, beside what the unit does."""
+CHUNKED = 0.25
+"""How much longer it takes for each doubling of what a matrix unit takes at once: it is beside less of the unit's work.
+"""
+TURNED = 10.0
+"""The same of turning words: 64 exchanges and 16 joints of a block of 16 registers, each as long as two operations."""
 JOINING = 3
 """Vector registers of a loop that joins words: the pattern of its shuffles, and the rows that one takes from memory."""
 AHEAD = 0.5
@@ -38,9 +47,9 @@ class Words:
     `depths`: the elements that one element of an operation's registers holds, of 32 bits. `chains`: the links that each
     contracted element adds to the chain of a dot's sums. `operations`: of a dot for each element, or the part of an
     extension's that is left. `held`: where a matrix unit holds the tiles of these axes, which then take no vector
-    registers; `sums`: those of sums, which it gives back. `joined`: in which plans elements that are loaded become
-    words in registers; `by_unit`: in which a matrix unit loads them itself. `ahead`: the registers of words of these
-    axes that are for all lanes.
+    registers; `sums`: those of sums, which it gives back; `shapes`: whether it holds a tile of sums, and that tile's
+    rows and columns. `joined`: in which plans elements that are loaded become words in registers; `by_unit`: in which a
+    matrix unit takes them from memory. `ahead`: the registers of words of these axes that are for all lanes.
     """
 
     depths: dict[Operation, Numbers] = field(default_factory=dict)
@@ -48,6 +57,7 @@ class Words:
     operations: dict[Operation, Numbers] = field(default_factory=dict)
     held: dict[Axes, Numbers] = field(default_factory=dict)
     sums: dict[Axes, Numbers] = field(default_factory=dict)
+    shapes: list[tuple[Numbers, Numbers, Numbers]] = field(default_factory=list)
     joined: dict[Operation, Numbers] = field(default_factory=dict)
     by_unit: dict[Operation, Numbers] = field(default_factory=dict)
     ahead: dict[Axes, Numbers] = field(default_factory=dict)
@@ -60,78 +70,139 @@ def words_of(loop: Loop, at: PlanBatch, limits: Limits) -> Words:
     """What a loop does on words under the plans: dots, their loads and extensions. A depth is 1 in plans whose chunks
     suit no unit. As `apply_plan/find_words.py` decides it."""
     choices = at.choices
-    if not limits.dot_units or choices.lanes is None or choices.online:
+    if not limits.dot_units or choices.lanes is None:
         return NO_WORDS
     found = Words()
     for step in loop.steps:
         narrow = narrow_dot(step.origin) if step.is_dot else None
         if narrow is not None and isinstance(step.origin, DotOp):
-            _add(found, step.origin, narrow, _touches(narrow, loop), at, limits)
+            _add(found, step.origin, narrow, loop, at, limits)
     return found
 
 
-def _touches(narrow: NarrowDot, loop: Loop) -> dict[ReadOp, LoopAccess]:
-    """The accesses of a dot's loads; of those in the loop."""
-    return {
-        load: step.touch
-        for step in loop.steps
-        for load in narrow.loads
-        if step.origin is load and step.touch is not None
-    }
+@dataclass(frozen=True)
+class _Operand:
+    """An operand of a dot before its `extension`, how it is loaded in the loop, if it is, and whether plans pack it."""
+
+    value: SSAValue
+    extension: Operation
+    touch: LoopAccess | None
+    is_packed: bool
+
+    def lies_across(self, axis: str) -> bool:
+        """Whether it is loaded from a tensor in rows along another axis."""
+        touch = self.touch
+        return not self.is_packed and touch is not None and touch.home is None and touch.run != axis
+
+    @property
+    def is_computed(self) -> bool:
+        """Whether it is no tensor's: then it is in registers, or in a home or scratchpad, which plans lay out."""
+        load = load_of(self.value)
+        return load is None or isinstance(load.base.type, ScratchType)
 
 
-def _add(
-    found: Words, dot: DotOp, narrow: NarrowDot, touches: dict[ReadOp, LoopAccess], at: PlanBatch, limits: Limits
-) -> None:
+def _add(found: Words, dot: DotOp, narrow: NarrowDot, loop: Loop, at: PlanBatch, limits: Limits) -> None:
     """Add what the plans do of a dot on words."""
     axis, lanes = dot.axis.data, at.choices.lanes
-    along = [lanes in axes_of(load.result) for load in narrow.loads]
-    if sum(along) != 1 or lanes == axis or len(touches) < 2:
+    along = [lanes in axes_of(value) for value in narrow.operands]
+    if sum(along) != 1 or lanes == axis or lanes is None:
         return
     number = along.index(True)
-    first, second = narrow.loads[number], narrow.loads[1 - number]
-    runs = {first: lanes, second: axis}
-    joined = [load for load, touch in touches.items() if touch.place not in at.choices.packs]
-    if any(touches[load].home is not None or touches[load].run != runs[load] for load in joined):
+    first, second = (_operand(narrow, each, loop, at) for each in (number, 1 - number))
+    if any(_touch(value, loop) is not None for value in (dot.left, dot.right)):
+        return  # a home holds what was extended before
+    if not _can_join(first, (lanes, axis)) or not _lies_side_by_side(second):
         return
+    in_words = first.is_packed and second.is_packed
+    across = second.lies_across(axis) or (not first.is_computed and first.lies_across(lanes))
     ways = units_for(limits.dot_units, narrow.elements[number], narrow.elements[1 - number])
-    rows_are_read = joined == [second] and not touches[second].guarded
-    ways = [on for on in ways if on.joins or not joined or (on.unit.is_matrix and rows_are_read)]
+    ways = [on for on in ways if in_words or (on.joins and not across) or on.unit.is_matrix]
     if not ways:
         return
     plain: Numbers = 1.0  # elements in 32 bits
     blocks: Numbers = 1.0  # words of a row that a matrix unit takes at once
     pairs: Numbers = 1.0  # rows, and columns, that a block unit takes at once
     for on in reversed(ways):
-        suits = _suits(dot, on, second.result, at)
-        if on.unit.is_matrix and joined:
-            suits = suits & _are_whole(second.result, at)
+        suits = _suits(dot, on, second.value, at)
         plain = np.where(suits, float(on.unit.depth / on.unit.side), plain)
         blocks = np.where(suits, float(MATRIX_SIDE if on.unit.is_matrix else 1), blocks)
         pairs = np.where(suits, float(on.unit.side), pairs)
-    on_matrix = np.asarray(blocks > 1)
-    vectors = cpu_rates(limits).vectors
-    for load, side in ((first, 1.0), (second, blocks * pairs**2)):
-        extension = next(iter(load.result.uses)).operation
-        found.depths[extension] = plain * side
-        found.operations[extension] = np.where(plain > 1, 0.0, 1.0)
-        if load not in joined or load is second:
-            found.depths[load] = plain * side
-        else:  # rows are loaded as they are, and a word of n elements takes n - 1 shuffles
-            found.operations[extension] = np.where(plain > 1, (plain - 1) / plain, 1.0)
-    if second in joined:
-        ahead = AHEAD * at.tile(axes_of(second.result)) / plain
-        found.ahead[axes_of(second.result)] = np.where((plain > 1) & ~on_matrix, np.maximum(1, ahead), 1)
-    found.joined.update(dict.fromkeys(joined, plain > 1))
-    found.by_unit.update(dict.fromkeys(joined, on_matrix))
+    on_matrix, vectors = np.asarray(blocks > 1), cpu_rates(limits).vectors
+    for operand, side in ((first, 1.0), (second, blocks * pairs**2)):
+        load = operand.value.owner
+        found.depths[operand.extension] = plain * side
+        found.operations[operand.extension] = np.where(
+            plain > 1, _joining(operand, first, at, axis, plain, blocks), 1.0
+        )
+        if isinstance(load, ReadOp):
+            if operand.is_packed or operand is second:
+                found.depths[load] = plain * side
+            found.joined[load] = (plain > 1) & (not operand.is_packed)
+            found.by_unit[load] = on_matrix
+    if not second.is_packed:
+        ahead = AHEAD * at.tile(axes_of(second.value)) / plain
+        found.ahead[axes_of(second.value)] = np.where((plain > 1) & ~on_matrix, np.maximum(1, ahead), 1)
     found.depths[dot] = plain * blocks * pairs
     found.chains[dot] = np.where(on_matrix, MATRIX_LATENCY / blocks, 1 / pairs) / plain
     on_unit = np.where(on_matrix, vectors / blocks, 1 / pairs) / plain
     found.operations[dot] = np.where(plain > 1, on_unit, _plain_operations(dot))
-    for value in (first.result, second.result, dot.result):
+    for value in (first.value, second.value, dot.result):
         held = found.held.get(axes_of(value), False)
         found.held[axes_of(value)] = np.logical_or(held, on_matrix)
     found.sums[axes_of(dot.result)] = found.held[axes_of(dot.result)]
+    rows = at.tile(each for each in axes_of(second.value) if each != axis)
+    found.shapes.append((on_matrix, rows, at.size(lanes)))
+
+
+def _operand(narrow: NarrowDot, number: int, loop: Loop, at: PlanBatch) -> _Operand:
+    value = narrow.operands[number]
+    touch = _touch(value, loop)
+    is_packed = touch is not None and touch.place in at.choices.packs
+    return _Operand(value, narrow.extensions[number], touch, is_packed)
+
+
+def _touch(value: SSAValue, loop: Loop) -> LoopAccess | None:
+    """How a value is loaded in a loop, from its home or a tensor; None where it is not."""
+    return next((step.touch for step in loop.steps if step.touch is not None and step.origin is value.owner), None)
+
+
+def _can_join(first: _Operand, axes: tuple[str, str]) -> bool:
+    """Whether the operand along the lanes is packed, computed, or lies along one of these axes."""
+    if first.is_packed or first.is_computed:
+        return True
+    return first.touch is not None and first.touch.home is None and first.touch.run in axes
+
+
+def _lies_side_by_side(second: _Operand) -> bool:
+    """Whether the other operand is packed, or loaded from a tensor in rows along one of its axes."""
+    if second.is_packed:
+        return True
+    touch = second.touch
+    is_loaded = load_of(second.value) is not None and touch is not None and touch.home is None
+    return is_loaded and touch is not None and touch.run in axes_of(second.value)
+
+
+def _joining(operand: _Operand, first: _Operand, at: PlanBatch, axis: str, plain: Numbers, blocks: Numbers) -> Numbers:
+    """Operations for each element of an operand's extension that make words of it. Packed ones are words already.
+
+    A word of n elements takes n - 1 shuffles. For a matrix unit words are written to memory, those of rows across the
+    contracted axis turned before; it reads others where they are, if it can.
+    """
+    if operand.is_packed:
+        return 0.0
+    on_matrix = np.asarray(blocks > 1)
+    longer = 1 + CHUNKED * np.log2(np.maximum(1, at.size(axis) / (plain * MATRIX_SIDE)))
+    if operand is first:
+        is_turned = not operand.is_computed and operand.touch is not None and operand.touch.run == axis
+        staged = SHUFFLED * (plain - 1) + STAGED + TURNED * is_turned
+        return np.where(on_matrix, staged * longer, plain - 1) / plain
+    touch = operand.touch
+    if operand.lies_across(axis) and touch is not None:  # whole blocks are turned
+        run = at.size(touch.run or "")
+        staged = STAGED + TURNED * MATRIX_SIDE * np.ceil(run / MATRIX_SIDE) / run
+    else:
+        staged = STAGED * ~_are_read(touch, operand.value, at)
+    return staged * longer * on_matrix / (plain * MATRIX_SIDE)  # each element is for all lanes
 
 
 def _suits(dot: DotOp, on: OnUnit, second: SSAValue, at: PlanBatch) -> Numbers:
@@ -143,7 +214,14 @@ def _suits(dot: DotOp, on: OnUnit, second: SSAValue, at: PlanBatch) -> Numbers:
         return (np.mod(size, on.unit.depth) == 0) & (np.mod(rows, side) == 0) & (np.mod(columns, side) == 0)
     rows, columns = np.ceil(rows / MATRIX_SIDE), np.ceil(columns / MATRIX_SIDE)
     registers = narrow_dots_beside(dot) * rows * columns + rows + columns
-    return (size == on.unit.chunk) & (registers <= MATRIX_REGISTERS)
+    return np.isin(size, on.unit.chunks) & (registers <= MATRIX_REGISTERS)
+
+
+def _are_read(touch: LoopAccess | None, second: SSAValue, at: PlanBatch) -> Numbers:
+    """In which plans a matrix unit reads rows where they are."""
+    if touch is None or touch.guarded or touch.scattered:
+        return np.asarray(False)
+    return np.asarray(_are_whole(second, at))
 
 
 def _are_whole(value: SSAValue, at: PlanBatch) -> Numbers:
@@ -204,3 +282,16 @@ def on_matrices(loops: Iterator[Loop], at: PlanBatch, limits: Limits) -> Numbers
         for held in words_of(loop, at, limits).held.values():
             found = np.logical_or(found, held)
     return found
+
+
+def shapes_differ(loops: Iterable[Loop], at: PlanBatch, limits: Limits) -> Numbers:
+    """In which plans a matrix unit takes tiles of several shapes, so that its registers are set up again each time."""
+    seen: list[tuple[Numbers, Numbers, Numbers]] = []
+    differ: Numbers = False
+    for loop in loops:
+        for on_matrix, rows, columns in words_of(loop, at, limits).shapes:
+            for other_on, other_rows, other_columns in seen:
+                is_other = (rows != other_rows) | (columns != other_columns)
+                differ = differ | (on_matrix & other_on & is_other)
+            seen.append((on_matrix, rows, columns))
+    return differ

@@ -84,10 +84,10 @@ class WordDotOp(PureOp):
     For `bf16`, positions are added in order, the second element of a word before the first, each product rounded into
     the sum. For `bf16_odd`, both products of a word are added, and that to the sum, each rounded to odd: cut off, the
     last bit set where anything was cut off. `matrix_` before a kind means a unit that multiplies matrices: `left` has
-    its columns, `right` its rows, and both have 16 words. It adds the products of all first elements in order,
-    beginning at 0 and rounding each into their sum, does the same with the second elements, and then adds both sums,
-    rounded, and that to `sum`. `block_` before a kind means words of 64 bits, each as two of the plain kind in
-    turn. In all float kinds f32 below 2^-126 are 0: operands of bf16, products and sums.
+    its columns, `right` its rows, and both have a multiple of 16 words. Of each 16, it adds the products of all first
+    elements in order, beginning at 0 and rounding each into their sum, does the same with the second elements, and then
+    adds both sums, rounded, and that to `sum`. `block_` before a kind means words of 64 bits, each as two of the plain
+    kind in turn. In all float kinds f32 below 2^-126 are 0: operands of bf16, products and sums.
     """
 
     name = "vk.word_dot"
@@ -129,8 +129,8 @@ class WordDotOp(PureOp):
         if element_of(self.sum) != expected:
             raise VerifyException(f"the sum has elements of {element_of(self.sum)}, expected {expected}")
         verify_contraction(self.left, self.right, self.sum, self.axis)
-        if kind.matrix and sizes_of(self.left)[self.axis.data] != MATRIX_SIDE:
-            raise VerifyException(f"a matrix unit takes {MATRIX_SIDE} words along {self.axis.data}")
+        if kind.matrix and sizes_of(self.left)[self.axis.data] % MATRIX_SIDE:
+            raise VerifyException(f"a matrix unit takes a multiple of {MATRIX_SIDE} words along {self.axis.data}")
 
 
 __all__ = ["WordDotOp", "WordsOp", "depth_of", "word_type"]

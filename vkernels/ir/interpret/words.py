@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import bf16, f16, i64
 from xdsl.ir import Operation, SSAValue
 
 from ..dialect import WordDotOp, WordsOp, axes_of, element_of
-from ..word_kinds import KINDS
+from ..word_kinds import KINDS, MATRIX_SIDE
 from .numbers import Array, from_storage, round_sum, to_storage
 from .state import Handler, TileInterpreter, align
 
@@ -44,9 +44,12 @@ def _word_dot(_: TileInterpreter, op: WordDotOp, left: Array, right: Array, tota
     if not kind.matrix:
         order = [word + n for word in range(0, one.shape[-1], kind.depth) for n in reversed(range(kind.depth))]
         return _added(start, one, other, order)
-    nothing = np.zeros_like(start)
-    first, second = (_added(nothing, one, other, range(n, one.shape[-1], kind.depth)) for n in range(kind.depth))
-    return _flushed(start + _flushed(first + second))
+    nothing, at_once = np.zeros_like(start), MATRIX_SIDE * kind.depth
+    for begin in range(0, one.shape[-1], at_once):
+        places = (range(begin + n, begin + at_once, kind.depth) for n in range(kind.depth))
+        first, second = (_added(nothing, one, other, each) for each in places)
+        start = _flushed(start + _flushed(first + second))
+    return start
 
 
 def _added(total: Array, one: Array, other: Array, order: Iterable[int]) -> Array:

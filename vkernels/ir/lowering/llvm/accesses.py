@@ -25,6 +25,7 @@ from .emit import LlvmEmitter, vector
 from .late_registers import LateNames, is_for_dots
 from .masked import can_store, store_masked
 from .matrix import is_for_units
+from .staged import takes_rows
 from .state import AddressedMemory, LlvmState
 from .tiles import RegisterTile, element_bytes, memory_element
 from .turned import load_turned, store_turned, turned_blocks
@@ -143,7 +144,7 @@ def _combine_half(emit: LlvmEmitter, pointer: str, value: str, kind: str, elemen
 
 def lower_load(state: LlvmState, operation: AccessOp) -> None:
     access = AddressedAccess(state, operation)
-    if isinstance(operation, ReadOp) and (is_for_units(operation) or takes_words(operation, access)):
+    if isinstance(operation, ReadOp) and _is_taken_as_words(operation, access):
         state.for_units[operation.result] = access
         return
     element = memory_element(element_of(operation.tile), operation)
@@ -163,6 +164,11 @@ def lower_load(state: LlvmState, operation: AccessOp) -> None:
             for name, w in zip(names, access.layout.widths(), strict=True)
         ]
     state.define(operation.tile, names)
+
+
+def _is_taken_as_words(operation: ReadOp, access: AddressedAccess) -> bool:
+    """Whether words are loaded in place of elements, or a dot's unit loads them itself."""
+    return is_for_units(operation) or takes_words(operation, access) or takes_rows(operation, access)
 
 
 def lower_prefetch(state: LlvmState, operation: PrefetchOp) -> None:

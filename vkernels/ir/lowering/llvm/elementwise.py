@@ -5,8 +5,8 @@ end the process, so here x / 0 and x % 0 are 0 and the least integer divided by 
 more gives 0, or the sign.
 
 f16 and bf16 are 16 bits in registers. No conversion may become a call: f16 is converted by the processor's own
-instruction, bf16 by integer shifts and rounding, f64 to either through an f32 rounded to odd, so that the second
-rounding is right too.
+instruction, bf16 by one that is exact for what takes the result, or by integer shifts and rounding, f64 to either
+through an f32 rounded to odd, so that the second rounding is right too.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, f64
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, bf16, f32, f64
 from xdsl.ir import Attribute, BlockArgument, Operation
 
-from ...dialect import arith, element_of
+from ...dialect import WordsOp, arith, element_of
 from ..common import Handler, is_half
 from .constants import is_constant
-from .emit import LlvmEmitter, vector
+from .emit import LlvmEmitter, ToBf16, vector
 from .state import LlvmState
 from .tiles import register_element
 
@@ -34,7 +34,15 @@ def _lower_conversion(state: LlvmState, operation: Operation) -> None:
     if isinstance(source, Float16Type) and not state.layout(operation.results[0].type).has_lanes:
         _extend_together(state, operation)
         return
+    if state.emit.to_bf16 is ToBf16.FLUSHED and result == bf16 and source == f32 and _goes_to_units(operation):
+        convert = _bfloat_by_instruction
     state.define_each(operation, lambda o, _, width: convert(state.emit, o[0], source, result, width))
+
+
+def _goes_to_units(operation: Operation) -> bool:
+    """Whether only dots on units take a result, which take elements below 2^-126 as 0."""
+    users = [use.operation for use in operation.results[0].uses]
+    return bool(users) and all(isinstance(user, WordsOp) for user in users)
 
 
 MOST_TOGETHER = 8
@@ -93,8 +101,8 @@ def truncate(emit: LlvmEmitter, value: str, source: Attribute, result: Attribute
 
 
 def _bfloat(emit: LlvmEmitter, single: str, width: int) -> str:
-    if emit.rounds_to_bf16:
-        return emit.cast("arith.bitcast", emit.cast("arith.truncf", single, "f32", "bf16", width), "bf16", "i16", width)
+    if emit.to_bf16 is ToBf16.EXACT:
+        return _bfloat_by_instruction(emit, single, f32, bf16, width)
     bits = emit.cast("arith.bitcast", single, "f32", "i32", width)
     high = _i32(emit, "shrui", bits, 16, width)
     even = _i32(emit, "andi", high, 1, width)
@@ -103,6 +111,11 @@ def _bfloat(emit: LlvmEmitter, single: str, width: int) -> str:
     nan = emit.pure(f"arith.cmpf uno, {single}, {single} : {vector('f32', width)}")
     quiet = _i32(emit, "ori", high, 0x40, width)
     return emit.cast("arith.trunci", emit.select(nan, quiet, rounded, "i32", width), "i32", "i16", width)
+
+
+def _bfloat_by_instruction(emit: LlvmEmitter, single: str, source: Attribute, result: Attribute, width: int) -> str:
+    narrow = emit.cast("arith.truncf", single, str(source), str(result), width)
+    return emit.cast("arith.bitcast", narrow, str(result), "i16", width)
 
 
 def _i32(emit: LlvmEmitter, name: str, a: str, b: str | int, width: int) -> str:

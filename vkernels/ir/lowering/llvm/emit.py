@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from enum import Enum, auto
 
 Number = int | str
 """An i64: known while compiling, or the name of an SSA value."""
@@ -16,14 +17,22 @@ NOTHING_BYTES = 64
 """Bytes of them: inactive elements of a row are read there, as many as a chunk has or as fit."""
 
 
+class ToBf16(Enum):
+    """How a processor rounds f32 to bf16, to nearest: by operations on bits; by an instruction that makes 0 of what is
+    below 2^-126; or by an exact one."""
+
+    BY_BITS = auto()
+    FLUSHED = auto()
+    EXACT = auto()
+
+
 class LlvmEmitter:
     """The body of one function. A pure operation whose text was emitted before, in a region that is still
-    open, is not emitted again; constants go to the function's entry. `rounds_to_bf16`: whether the processor rounds f32
-    to bf16 exactly, to nearest, by an instruction.
+    open, is not emitted again; constants go to the function's entry. `to_bf16`: how the processor rounds.
     """
 
-    def __init__(self, rounds_to_bf16: bool = False) -> None:
-        self.rounds_to_bf16 = rounds_to_bf16
+    def __init__(self, to_bf16: ToBf16 = ToBf16.BY_BITS) -> None:
+        self.to_bf16 = to_bf16
         self._constants: list[str] = []
         self._lines: list[str] = []
         self._scopes: list[dict[str, str]] = [{}]

@@ -25,7 +25,7 @@ from .accesses import lower_load, lower_prefetch, lower_reload, lower_spill, low
 from .constants import lower_below, lower_broadcast, lower_constant, lower_position
 from .control import lower_for, lower_if, lower_while
 from .elementwise import LLVM_CASTS, LLVM_ELEMENTWISE, lower_scale
-from .emit import NOTHING, NOTHING_BYTES, LlvmEmitter, Number
+from .emit import NOTHING, NOTHING_BYTES, LlvmEmitter, Number, ToBf16
 from .fetches import lower_fetch
 from .matrix import declared_matrix_functions, launch_shape, matrix_call, set_shape, uses_matrices
 from .reductions import lower_dot, lower_reduction, lower_scan
@@ -58,15 +58,15 @@ class LlvmModule:
     workspace: int
 
 
-def lower_to_llvm(mapped: MappedOp, register_bytes: int = 32, rounds_to_bf16: bool = False) -> LlvmModule:
+def lower_to_llvm(mapped: MappedOp, register_bytes: int = 32, to_bf16: ToBf16 = ToBf16.BY_BITS) -> LlvmModule:
     """Native functions of a mapped kernel, as MLIR text, for vector registers of `register_bytes` bytes.
 
-    `rounds_to_bf16`: whether the processor rounds f32 to bf16 exactly, to nearest, by an instruction.
+    `to_bf16`: how the processor rounds f32 to bf16.
 
     Raises `UnsupportedError` for an operation or element type that has no native form.
     """
     name = mapped.sym_name.data
-    slots = Slots(mapped, rounds_to_bf16)
+    slots = Slots(mapped, to_bf16)
     axis = None if mapped.lanes is None else mapped.lanes.data
     lanes = Lanes(axis, natural_width(mapped, axis, register_bytes))
     names = tuple(f"{name}_launch_{number}" for number in range(len(launches_of(mapped))))
@@ -87,11 +87,11 @@ def lower_to_llvm(mapped: MappedOp, register_bytes: int = 32, rounds_to_bf16: bo
 class Slots:
     """The argument slots of a mapped kernel: the type in each, and which of them holds what.
 
-    `rounds_to_bf16`: of the processor, see `lower_to_llvm`.
+    `to_bf16`: of the processor, see `lower_to_llvm`.
     """
 
-    def __init__(self, mapped: MappedOp, rounds_to_bf16: bool = False):
-        self.rounds_to_bf16 = rounds_to_bf16
+    def __init__(self, mapped: MappedOp, to_bf16: ToBf16 = ToBf16.BY_BITS):
+        self.to_bf16 = to_bf16
         self.facts = Facts.from_attribute(mapped.facts)
         self.types: list[str] = []
         self.noalias: set[int] = set()
@@ -145,7 +145,7 @@ class Slots:
 
 def _new_state(mapped: MappedOp, slots: Slots, lanes: Lanes) -> LlvmState:
     """A function's state after the top level's arithmetic on sizes, which every function repeats."""
-    state = LlvmState(mapped, lanes, slots.numbers(), _HANDLERS, LlvmEmitter(slots.rounds_to_bf16))
+    state = LlvmState(mapped, lanes, slots.numbers(), _HANDLERS, LlvmEmitter(slots.to_bf16))
     slots.bind(state)
     for operation in mapped.body.block.ops:
         if isinstance(operation, BufferOp):

@@ -15,7 +15,7 @@ from math import prod
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr
 from xdsl.dialects.scf import ForOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from ...dialect import BroadcastOp, LaunchOp, LoadOp, ReadOp, WordDotOp, WordsOp, axes_of, sizes_of
 from ...dot_units import MATRIX_REGISTERS, MatrixBlocks
@@ -172,15 +172,21 @@ class MatrixDot:
     def add(self) -> None:
         """Add the products."""
         rows, columns = self._operand(self.dot.right), self._operand(self.dot.left)
-        blocks, shape, kind = self.shape.blocks, self.shape, self.dot.kind.data
+        for word in range(0, sizes_of(self.dot.left)[self.dot.axis.data], MATRIX_SIDE):
+            self._add_block(word, rows, columns)
+
+    def _add_block(self, word: int, rows: tuple[str, Number], columns: tuple[str, Number]) -> None:
+        """Add the products of the words that the unit takes at once, from one on."""
+        blocks, shape, emit = self.shape.blocks, self.shape, self.state.emit
+        kind = self.dot.kind.data.removeprefix("matrix_")
+        down = emit.multiply(columns[1], word)
         for n in range(len(blocks.columns)):
-            self._move("load", shape.column(n), columns[0], n * MATRIX_SIDE * _WORD, columns[1])
+            self._move("load", shape.column(n), columns[0], emit.add(down, n * MATRIX_SIDE * _WORD), columns[1])
         for m in range(len(blocks.rows)):
-            offset = self.state.emit.multiply(rows[1], m * MATRIX_SIDE)
+            offset = emit.add(emit.multiply(rows[1], m * MATRIX_SIDE), word * _WORD)
             self._move("load", shape.row(m), rows[0], offset, rows[1])
             for n in range(len(blocks.columns)):
-                registers = shape.sum(self.number, m, n), shape.row(m), shape.column(n)
-                matrix_call(self.state, "dot", kind.removeprefix("matrix_"), *registers)
+                matrix_call(self.state, "dot", kind, shape.sum(self.number, m, n), shape.row(m), shape.column(n))
 
     def end(self, result: SSAValue) -> None:
         """Define the sums, as vectors."""
@@ -226,6 +232,8 @@ class MatrixDot:
     def _operand(self, words: SSAValue) -> tuple[str, Number]:
         """The first word of an operand in memory, and the bytes from one row to the next: of the rows' operand its
         words are side by side, of the columns' operand those of neighbouring columns."""
+        if words in self.state.staged:
+            return self.state.staged[words]
         load, axis = words.owner, self.dot.axis.data
         access, element = self.state.for_units.get(words), _WORD
         if isinstance(load, WordsOp):
@@ -253,25 +261,27 @@ def is_zero(value: SSAValue) -> bool:
 
 
 def is_for_matrices(operation: WordsOp) -> bool:
-    """Whether dots on a matrix unit load all words by themselves, without masks."""
-    users, load = [use.operation for use in operation.result.uses], operation.tile.owner
-    plain = isinstance(load, ReadOp) and _is_plain(load)
-    return plain and bool(users) and all(isinstance(user, WordDotOp) and is_matrix(user) for user in users)
+    """Whether only dots on a matrix unit take the words."""
+    users = [use.operation for use in operation.result.uses]
+    return bool(users) and all(isinstance(user, WordDotOp) and is_matrix(user) for user in users)
 
 
-def _is_plain(load: ReadOp) -> bool:
+def is_plain(load: ReadOp) -> bool:
     """Whether a load has no masks."""
     return load.mask is None and not load.bounds and not load.guarded_dimensions
 
 
 def is_for_units(operation: ReadOp) -> bool:
     """Whether dots on a matrix or block unit load all that a load gives by themselves, without masks."""
-    users = [use.operation for use in operation.result.uses]
-    return _is_plain(operation) and bool(users) and all(isinstance(user, WordDotOp) and _loads(user) for user in users)
+    value = operation.result
+    return is_plain(operation) and bool(value.uses) and all(_loads(use.operation, value) for use in value.uses)
 
 
-def _loads(dot: WordDotOp) -> bool:
-    kind = KINDS[dot.kind.data]
+def _loads(user: Operation, words: SSAValue) -> bool:
+    """Whether a dot's unit loads its words, which are no sums."""
+    if not isinstance(user, WordDotOp) or words is user.sum:
+        return False
+    kind = KINDS[user.kind.data]
     return kind.matrix or kind.block
 
 

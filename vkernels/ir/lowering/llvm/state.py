@@ -65,6 +65,9 @@ class LlvmState:
     """The dots whose sums a loop keeps as their unit has them."""
     for_units: dict[SSAValue, AddressedAccess] = field(default_factory=dict)
     """The addresses of words that dots on a matrix or block unit load by themselves."""
+    staged: dict[SSAValue, tuple[str, int]] = field(default_factory=dict)
+    """The words that are written to the workspace for a matrix unit: the first, and the bytes from one row to the next.
+    """
 
     def tile(self, value: SSAValue) -> RegisterTile:
         """A tile's or scalar's registers."""

@@ -77,7 +77,7 @@ def load_turned(access: AddressedAccess, blocks: Sequence[Block], element: str, 
             for pointer in _rows(emit, block, element, width)
         ]
         wide = [_joined(emit, rows[n::size], element, size) for n in range(size)]
-        for register, name in zip(block.registers, _turn(emit, wide, element, width), strict=True):
+        for register, name in zip(block.registers, turn(emit, wide, element, width), strict=True):
             names[access.layout.register(register.positions, register.piece)] = name
     return [names[number] for number in range(len(names))]
 
@@ -90,7 +90,7 @@ def store_turned(
     for block in blocks:
         size, width = len(block.registers), block.registers[0].width
         values = [names[access.layout.register(each.positions, each.piece)] for each in block.registers]
-        turned = _turn(emit, values, element, width)
+        turned = turn(emit, values, element, width)
         for lane, pointer in enumerate(_rows(emit, block, element, width)):
             begin = lane // size * size
             row = turned[lane % size]
@@ -114,7 +114,7 @@ def _joined(emit: LlvmEmitter, rows: Sequence[str], element: str, size: int) -> 
     return rows[0]
 
 
-def _turn(emit: LlvmEmitter, values: Sequence[str], element: str, width: int) -> list[str]:
+def turn(emit: LlvmEmitter, values: Sequence[str], element: str, width: int) -> list[str]:
     """Turn each block of as many lanes as there are vectors."""
     found, distance = list(values), 1
     while distance < len(found):

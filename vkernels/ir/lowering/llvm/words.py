@@ -14,8 +14,10 @@ from ...word_kinds import KINDS
 from .addresses import AddressedAccess, load_word
 from .blocks import is_block, lower_block_dot
 from .emit import LlvmEmitter, vector
+from .interleave import interleaved
 from .late_registers import LateNames, is_for_dots
 from .matrix import is_for_matrices, is_matrix, lower_matrix_dot
+from .staged import lie_in_rows, stage_words
 from .state import LlvmState
 from .tiles import Register, RegisterTile
 
@@ -64,11 +66,14 @@ def lower_words(state: LlvmState, operation: WordsOp) -> None:
     """`vk.words`: words as they are in memory, else elements of neighbouring registers by shuffles or shifts, elements
     of one register without instructions."""
     access, result = state.for_units.get(operation.tile), state.layout(operation.result.type)
-    if access is not None and is_for_matrices(operation):
-        state.for_units[operation.result] = access
-        return
     depth = depth_of(element_of(operation.tile), element_of(operation.result))
     assert depth is not None, "verified"
+    if is_for_matrices(operation):
+        if access is not None and lie_in_rows(operation, access):
+            state.for_units[operation.result] = access
+        else:
+            stage_words(state, operation, partial(_register, state, operation, depth))
+        return
     make: list[Callable[[], str]]
     if access is not None:
         make = _loaded(state, access, operation, depth)
@@ -104,7 +109,7 @@ def _register(state: LlvmState, operation: WordsOp, depth: int, register: Regist
     rows = [{**register.positions, axis: register.positions[axis] * depth + n} for n in range(depth)]
     elements = [tile.at(row, register.piece) for row in rows]
     halves = [elements] if word == i32 else [elements[: depth // 2], elements[depth // 2 :]]
-    join = _interleaved if register.width > 1 else _shifted
+    join = interleaved if register.width > 1 else _shifted
     words = [join(emit, half, tile.element, register.width) for half in halves]
     return words[0] if len(words) == 1 else _joined(emit, words, register.width)
 
@@ -128,19 +133,6 @@ def _joined(emit: LlvmEmitter, halves: list[str], width: int) -> str:
     lanes = [lane for pair in zip(range(width), range(width, 2 * width), strict=True) for lane in pair]
     both = emit.shuffle(halves[0], halves[1], lanes, "i32", width)
     return emit.pure(f"llvm.bitcast {both} : {vector('i32', 2 * width)} to {vector('i64', width)}")
-
-
-def _interleaved(emit: LlvmEmitter, elements: list[str], element: str, width: int) -> str:
-    """Words whose elements are in the same lane of several registers, by shuffles of these."""
-    depth, joined = len(elements), width
-    while len(elements) > 1:
-        lanes = [lane for pair in zip(range(joined), range(joined, 2 * joined), strict=True) for lane in pair]
-        half = len(elements) // 2  # elements that are `half` apart meet last
-        elements = [
-            emit.shuffle(a, b, lanes, element, joined) for a, b in zip(elements[:half], elements[half:], strict=True)
-        ]
-        joined *= 2
-    return emit.pure(f"llvm.bitcast {elements[0]} : {vector(element, depth * width)} to {vector('i32', width)}")
 
 
 def _shifted(emit: LlvmEmitter, elements: list[str], element: str, width: int) -> str:

@@ -75,7 +75,8 @@ def _emit_plain(state: MappingState, frame: LoopFrame, op: Operation) -> None:
         frame.values[op.results[0]] = operands[0]
         return
     if (axis := joined_along(state, op)) is not None:
-        frame.values[op.results[0]] = frame.add(WordsOp(operands[0], axis))
+        elements = zeroed(state, frame, op.operands[0], operands[0], axis)
+        frame.values[op.results[0]] = frame.add(WordsOp(elements, axis))
         return
     if isinstance(op, _DIVISIONS):
         operands[1] = masked(frame, excess_mask(state, frame, operands[1].type), operands[1], 1)
@@ -121,6 +122,8 @@ def zeroed(state: MappingState, frame: LoopFrame, written: SSAValue, value: SSAV
 def _is_zero_outside(state: MappingState, value: SSAValue) -> bool:
     """Whether inactive elements of a value are 0 already: it is loaded, and at most converted."""
     owner = state.analysis.source(value).owner
+    if isinstance(owner, Operation) and joined_along(state, owner) is not None:
+        return True
     if isinstance(owner, arith.ExtFOp | arith.ExtSIOp | arith.ExtUIOp | arith.SIToFPOp | arith.UIToFPOp):
         return _is_zero_outside(state, owner.operands[0])
     return isinstance(owner, AccessOp)

@@ -1,16 +1,17 @@
 """Find the dots that run on a CPU's dot unit, whose operands are words.
 
-Packed operands are words in memory. Others are joined where they are loaded, if their tensors' strides let that be
-cheap: of the operand along the lanes, rows of neighbouring elements are interleaved; of the other one, elements along
-the contracted axis lie side by side, as a word. Matrix and block units, and those that take the other sign, need packs;
-but a matrix unit reads its rows where they are if no tile or chunk of them has positions out of range.
+Packed operands are words in memory. Others are joined where they are loaded or computed, if their tensors' strides let
+that be cheap: of the operand along the lanes, rows of neighbouring elements are interleaved; of the other one, elements
+along the contracted axis lie side by side, as a word. Block units, and those that take the other sign, need packs. For
+a matrix unit joined words are written to memory first, those of rows that lie across the contracted axis turned; it
+reads rows where they are if none is masked.
 
 A unit that reads one operand with the other sign gets it with 128 added to each element, modulo 256. What that adds to
 the sum, 128 times the sum of the other operand, is found while that operand is packed, and corrected first: exact in
 arithmetic modulo 2^32.
 
-A matrix unit takes chunks of 16 words, and tiles of sums whose blocks have room in its registers. A block unit takes
-tiles of an even number of rows and of columns.
+A matrix unit takes chunks of 16 words, or of a power of two times as many, and tiles of sums whose blocks have room in
+its registers. A block unit takes tiles of an even number of rows and of columns.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from math import prod
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 
-from ...analysis.words import narrow_dot, narrow_dots_beside
-from ...dialect import DotOp, LoadOp, ReadOp, axes_of
+from ...analysis.words import load_of, narrow_dot, narrow_dots_beside
+from ...dialect import DotOp, ScratchType, axes_of
 from ...dot_units import MATRIX_REGISTERS, MatrixBlocks, OnUnit, units_for
 from .planned_kernel import PlannedKernel
 
@@ -48,21 +49,22 @@ class WordOperand:
 @dataclass(frozen=True)
 class WordDot:
     """A dot on a unit. `first`: the operand along the lanes; `second`: each of its words is for all lanes. `elements`:
-    of the second one. `joined`: the loads whose elements become words where they are loaded; the others are packed."""
+    of the second one. `joined`: those whose elements become words where they are loaded or computed; the others are
+    packed."""
 
     on: OnUnit
-    first: ReadOp
-    second: ReadOp
+    first: SSAValue
+    second: SSAValue
     elements: str
-    joined: tuple[ReadOp, ...] = ()
+    joined: tuple[SSAValue, ...] = ()
 
     @property
     def operands(self) -> dict[SSAValue, WordOperand]:
-        """How each operand is packed, by its load's result."""
+        """How each operand is packed."""
         depth, on = self.on.unit.depth, self.on
         wide = on.unit.is_block
         second = WordOperand(depth, False, on.factor, self.elements != "u8", on.unit.is_matrix, wide)
-        return {self.first.result: WordOperand(depth, on.flipped, wide=wide), self.second.result: second}
+        return {self.first: WordOperand(depth, on.flipped, wide=wide), self.second: second}
 
     def in_order(self, first: SSAValue, second: SSAValue) -> tuple[SSAValue, SSAValue]:
         """The words of both operands in the order in which the unit takes them."""
@@ -80,58 +82,64 @@ def word_dot(planned: PlannedKernel, dot: DotOp, units: Iterable[str]) -> tuple[
     """A dot, and how it runs on the best unit that can take it; None if none can."""
     plan, axis = planned.plan, planned.axes[dot.axis.data]
     narrow = narrow_dot(dot)
-    if narrow is None or plan.online or axis.is_tile or plan.lanes in (None, dot.axis.data) or axis.known == 0:
+    if narrow is None or axis.is_tile or plan.lanes in (None, dot.axis.data) or axis.known == 0:
         return dot, None
-    along = [plan.lanes in axes_of(load.result) for load in narrow.loads]
+    along = [plan.lanes in axes_of(value) for value in narrow.operands]
     if sum(along) != 1:
         return dot, None
     number = along.index(True)
-    first, second = narrow.loads[number], narrow.loads[1 - number]
+    first, second = narrow.operands[number], narrow.operands[1 - number]
     of_first, of_second = narrow.elements[number], narrow.elements[1 - number]
     packed = {planned.kernel.parameter(name) for name in plan.packs}
-    joined = tuple(load for load in (first, second) if load.base not in packed)
-    runs = {first: plan.lanes, second: dot.axis.data}
-    if not all(_can_join(planned, load, runs[load]) for load in joined):
+    joined = tuple(value for value in (first, second) if (load := load_of(value)) is None or load.base not in packed)
+    extended = (extension.results[0] for extension in narrow.extensions if extension.operands[0] in joined)
+    if any(planned.schedule.home_of(value) is not None for value in extended):
         return dot, None
+    if first in joined and not _can_join_lanes(planned, first, dot.axis.data):
+        return dot, None
+    if second in joined and not any(_lies_along(planned, second, each) for each in axes_of(second)):
+        return dot, None
+    in_rows = second not in joined or _lies_along(planned, second, dot.axis.data)
+    in_rows = in_rows and not (first in joined and _lies_along(planned, first, dot.axis.data))
     for on in units_for(units, of_first, of_second):
-        takes = not joined or on.joins or (on.unit.is_matrix and joined == (second,) and _is_whole(planned, second))
+        takes = not joined or (on.joins and in_rows) or on.unit.is_matrix
         if takes and _suits(planned, dot, on, second):
             return dot, WordDot(on, first, second, of_second, joined)
     return dot, None
 
 
-def _can_join(planned: PlannedKernel, load: ReadOp, run: str) -> bool:
-    """Whether a load's elements are joined to words where it is loaded: they lie side by side along `run`, and neither
-    they nor what they are extended to has a home."""
-    values = (load.result, next(iter(load.result.uses)).operation.results[0])
+def _can_join_lanes(planned: PlannedKernel, first: SSAValue, contracted: str) -> bool:
+    """Whether the operand along the lanes is joined to words in registers: it has just the lanes and the contracted
+    axis, and lies along one of them if it is loaded from a tensor."""
+    lanes, load = planned.plan.lanes, load_of(first)
+    assert lanes is not None, "words need lanes"
+    if sum(planned.axes[axis].size > 1 for axis in axes_of(first)) > 2:
+        return False
+    is_computed = load is None or isinstance(load.base.type, ScratchType)
+    return is_computed or any(_lies_along(planned, first, axis) for axis in (lanes, contracted))
+
+
+def _lies_along(planned: PlannedKernel, operand: SSAValue, run: str) -> bool:
+    """Whether an operand is loaded from a tensor for a dot alone, has no home, and its elements lie side by side along
+    `run`."""
+    load = load_of(operand)
     parameters: dict[SSAValue, StringAttr] = dict(
         zip(planned.kernel.body.block.args, planned.kernel.parameters, strict=True)
     )
-    if load.base not in parameters or any(planned.schedule.home_of(value) is not None for value in values):
+    if load is None or load.base not in parameters or planned.schedule.home_of(operand) is not None:
         return False
     strides = planned.facts.strides.get(parameters[load.base].data, ())
     along = [stride for index, stride in zip(load.index, strides, strict=False) if run in dict(index.terms)]
     return along == [1] and all(dict(index.terms).get(run, 1) == 1 for index in load.index)
 
 
-def _is_whole(planned: PlannedKernel, load: ReadOp) -> bool:
-    """Whether all of a load's elements are there in every program and chunk, at positions of its axes."""
-    if not isinstance(load, LoadOp) or load.mask is not None or load.within.data or load.guarded_dimensions:
-        return False
-    plain = all(
-        len(index.terms) == 1 and index.terms[0][1] == 1 and load.offset_of(dimension) is None
-        for dimension, index in enumerate(load.index)
-    )
-    return plain and all(planned.axes[axis].exact for axis in axes_of(load.result))
-
-
-def _suits(planned: PlannedKernel, dot: DotOp, on: OnUnit, second: ReadOp) -> bool:
+def _suits(planned: PlannedKernel, dot: DotOp, on: OnUnit, second: SSAValue) -> bool:
     """Whether a unit can take a dot in the plan's sizes."""
     size, lanes = planned.axes[dot.axis.data].size, planned.plan.lanes
     assert lanes is not None, "words need lanes"
-    rows = prod(planned.axes[axis].size for axis in axes_of(second.result) if axis != dot.axis.data)
+    rows = prod(planned.axes[axis].size for axis in axes_of(second) if axis != dot.axis.data)
     columns = planned.axes[lanes].size
     if not on.unit.is_matrix:
         return size % on.unit.depth == rows % on.unit.side == columns % on.unit.side == 0
     blocks = MatrixBlocks.of(rows, columns)
-    return size == on.unit.chunk and blocks.registers(narrow_dots_beside(dot)) <= MATRIX_REGISTERS
+    return size in on.unit.chunks and blocks.registers(narrow_dots_beside(dot)) <= MATRIX_REGISTERS

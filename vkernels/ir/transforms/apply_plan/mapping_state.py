@@ -44,6 +44,11 @@ class Pack:
         """Whether the words of a chunk lie side by side, row after row."""
         return self.words is not None and self.words.in_rows
 
+    @property
+    def of_chunk(self) -> int:
+        """Packed elements of a chunk, a power of two where they lie in rows."""
+        return self.whole.size // self.depth
+
 
 @dataclass(frozen=True)
 class KMajorCopy:

@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ...analysis.schedule.find_online import Online
 from ...analysis.schedule.linear import Linear
-from ...dialect import DotOp, MaxOp, SumOp, arith, axes_of, element_of, sizes_of
+from ...dialect import DotOp, MaxOp, SumOp, WordsOp, arith, axes_of, element_of, sizes_of
 from ..block_sums.paths import RESCALED_ATTRIBUTE
 from .access import value_in
 from .emit import zeroed
@@ -37,6 +37,7 @@ from .frames import (
 )
 from .mapping_state import MappingState
 from .online_homes import Change, HomedDot, OverChunks
+from .words import dot_step, joined_along
 
 _INFINITY = float("inf")
 
@@ -206,7 +207,11 @@ class OnlineSums:
                 operands = [tile, broadcast(frame, level, tile.type)]
             else:
                 operands = [self._value(frame, operand, values) for operand in op.operands]
-            made = frame.add(_copied(op, operands, self.state.mapped_type(op.results[0].type)))
+            if (axis := joined_along(self.state, op)) is not None:
+                mask = below(frame, axis, self.state.axes[axis].size, operands[0].type)
+                made = frame.add(WordsOp(masked(frame, mask, operands[0], 0), axis))
+            else:
+                made = frame.add(_copied(op, operands, self.state.mapped_type(op.results[0].type)))
             values[op.results[0]] = made
         return values
 
@@ -245,7 +250,7 @@ class OnlineSums:
             tile = frame.add(SumOp(tile, self.axis)) if self._is_complete(total) else tile
             return frame.make(arith.AddfOp, frame.add(rescale), tile)
         sides = self._all_sides(total, self._sides(frame, total, form, values), frame)
-        return frame.add(_copied(total, [*sides, frame.add(rescale)], before.type))
+        return dot_step(self.state, frame, total, sides[0], sides[1], frame.add(rescale))
 
     def _sides(
         self, frame: LoopFrame, dot: DotOp, form: Linear, values: dict[SSAValue, SSAValue]
@@ -273,7 +278,7 @@ class OnlineSums:
 
     def _inside(self, frame: LoopFrame, value: SSAValue, form: Linear) -> SSAValue:
         """A value without what is out of range, where x is -inf and the exponentials are 0 already."""
-        if not form.is_scaled:
+        if not form.is_scaled or isinstance(value.owner, WordsOp):
             return value
         return masked(frame, below(frame, self.axis, self.state.axes[self.axis].size, value.type), value, 0)
 

@@ -23,6 +23,7 @@ from ..block_sums.paths import most_of
 from .frames import LoopFrame, broadcast, conditional, filled
 from .homes import home_axes, load_chunk, make_memory, memory_of, store_chunk
 from .mapping_state import MappingState
+from .words import dot_step
 
 OverChunks = Callable[[LoopFrame, Sequence[str], Sequence[SSAValue], Callable[[LoopFrame], None]], None]
 """Emits loops over the chunks of axes, in which values are computed, and then fills the innermost one."""
@@ -72,13 +73,8 @@ class HomedDot:
         """Add a chunk: the dot of both sides, which a frame inside of the loops makes from `roots`."""
 
         def grown(inner: LoopFrame, before: SSAValue) -> SSAValue:
-            made = DotOp.create(
-                operands=[*sides(inner), before],
-                properties=self.dot.properties,
-                result_types=[before.type],
-                location=self.dot.location,
-            )
-            return inner.add(made)
+            left, right = sides(inner)
+            return dot_step(self.state, inner, self.dot, left, right, before)
 
         self._replace(frame, self._parts[0], grown, roots)
         if self._levels:

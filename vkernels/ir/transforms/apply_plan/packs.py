@@ -38,7 +38,6 @@ from ...dialect import (
 )
 from ...dialect.blocks import terminator
 from ...errors import PlanError
-from ...word_kinds import MATRIX_SIDE
 from .access import value_in
 from .find_words import WordOperand
 from .frames import LoopFrame, filled
@@ -134,15 +133,15 @@ def _make_buffer(state: MappingState, pack: Pack) -> tuple[SSAValue, SSAValue]:
     """The padded length of the whole axis, in full blocks and chunks, and a buffer.
 
     The buffer has the shape [programs along each batch axis and the tile axis, padded length, elements of a tile]; of
-    words in rows [programs, blocks along the whole axis, elements of a tile, words of a block].
+    words in rows [programs, chunks of the whole axis, elements of a tile, words of a chunk].
     """
     top = state.top
     step = top.number(lcm(_block(pack), pack.whole.size))
     extent = value_in(state, top, pack.whole.extent)
     length = top.combined(arith.MuliOp, top.combined(arith.CeilDivSIOp, extent, step), step)
-    elements = top.combined(arith.FloorDivSIOp, length, top.number(pack.depth * (MATRIX_SIDE if pack.in_rows else 1)))
+    elements = top.combined(arith.FloorDivSIOp, length, top.number(pack.depth * (pack.of_chunk if pack.in_rows else 1)))
     sizes = [*map(state.programs_along, (*pack.batch, pack.tile)), elements]
-    last = [pack.tile.size, *([MATRIX_SIDE] if pack.in_rows else [])]
+    last = [pack.tile.size, *([pack.of_chunk] if pack.in_rows else [])]
     return length, _buffer(state, f"packed_{pack.name}", sizes, last, pack.element)
 
 
@@ -318,11 +317,11 @@ def _in_panel(frame: LoopFrame, position: SSAValue | None, pack: Pack, along: st
         return [([(along, 1)], element), ([(across, 1)], None)]
     known = 0 if element is None else frame.known(element)
     if known is not None:
-        within = frame.number(known % MATRIX_SIDE)
+        within = frame.number(known % pack.of_chunk)
     else:
         assert element is not None, "else it is known"
-        within = frame.combined(arith.AndIOp, element, frame.number(MATRIX_SIDE - 1))
-    return [((), _shifted(frame, element, MATRIX_SIDE)), ([(across, 1)], None), ([(along, 1)], within)]
+        within = frame.combined(arith.AndIOp, element, frame.number(pack.of_chunk - 1))
+    return [((), _shifted(frame, element, pack.of_chunk)), ([(across, 1)], None), ([(along, 1)], within)]
 
 
 def _element(frame: LoopFrame, position: SSAValue | None, pack: Pack) -> SSAValue | None:
@@ -346,9 +345,9 @@ def load_panel(state: MappingState, frame: LoopFrame, op: Operation) -> SSAValue
     batch: list[_Index] = [([(axis.name, 1)], state.coordinates[axis.name]) for axis in pack.batch]
     panel: _Index = (), state.coordinates[tile]
     start = frame.span(whole).base
-    if pack.in_rows:  # a chunk is a block
-        block = _shifted(frame, _element(frame, start, pack), MATRIX_SIDE)
-        index = [*batch, panel, ((), block), ([(tile, 1)], None), ([(whole, 1)], None)]
+    if pack.in_rows:
+        chunk = _shifted(frame, _element(frame, start, pack), pack.of_chunk)
+        index = [*batch, panel, ((), chunk), ([(tile, 1)], None), ([(whole, 1)], None)]
     else:
         index = [*batch, panel, ([(whole, 1)], _element(frame, start, pack)), ([(tile, 1)], None)]
     axes = axes_of(op.results[0])

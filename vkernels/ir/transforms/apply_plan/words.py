@@ -15,9 +15,9 @@ def first_sum(state: MappingState, frame: LoopFrame, dot: DotOp) -> SSAValue:
     """The initial value of a dot's whole sum: what it is added to, and what a unit's offset adds too much."""
     value = value_in(state, frame, dot.sum)
     word = state.words.get(dot)
-    if word is None or word.second.result not in state.excess:
+    if word is None or word.second not in state.excess:
         return value
-    pack, buffer = state.excess[word.second.result]
+    pack, buffer = state.excess[word.second]
     index: list[tuple[list[tuple[str, int]], SSAValue | None]]
     index = [([], state.coordinates[axis.name]) for axis in (*pack.batch, pack.tile)]
     type_ = state.tile_type(element_of(value), [pack.tile.name])
@@ -38,7 +38,7 @@ def dot_step(
     else:
         narrow = narrow_dot(dot)
         assert narrow is not None, "found as a dot of words"
-        sides = (left, right) if narrow.left is word.first else (right, left)
+        sides = (left, right) if narrow.operands[0] is word.first else (right, left)
         made = WordDotOp(*word.in_order(*sides), total, dot.axis.data, word.on.kind)
     made.location = dot.location
     return frame.add(made)
@@ -50,7 +50,7 @@ def joined_along(state: MappingState, extension: Operation) -> str | None:
         return None
     users = [use.operation for use in extension.result.uses]
     word = state.words.get(users[0]) if len(users) == 1 else None
-    if word is None or all(load.result is not extension.operands[0] for load in word.joined):
+    if word is None or all(value is not extension.operands[0] for value in word.joined):
         return None
     (dot,) = users
     assert isinstance(dot, DotOp), "words are of dots"

@@ -12,7 +12,7 @@ from ...analysis.accesses import constant_of
 from ...dialect import DotOp, SizeOp, WordDotOp, arith, element_of, sizes_of
 from ...dialect.blocks import terminator
 from ...facts import Facts
-from ...word_kinds import KINDS
+from ...word_kinds import KINDS, MATRIX_SIDE
 
 SUMMED_FLOATS = (Float32Type, Float64Type)
 """Elements that are added in floating point."""
@@ -115,7 +115,7 @@ class PathReader:
         found = self._path(op.sum, start)
         if isinstance(op, WordDotOp):
             if KINDS[op.kind.data].matrix:  # which adds its products up before it adds them to the sum
-                return found and found.then(op, 2, adds=1)
+                return found and found.then(op, 2, adds=sizes_of(op.left)[op.axis.data] // MATRIX_SIDE)
             errs = ODD_ERRS if KINDS[op.kind.data].odd else 1
             return found and found.then(op, 2, products=errs * op.depth * sizes_of(op.left)[op.axis.data])
         length = 1 if op.axis.data == self.lanes else sizes_of(op.left)[op.axis.data]
