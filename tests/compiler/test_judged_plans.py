@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -15,8 +16,9 @@ from vkernels.compiler import judge_by_static_bound as judging
 from vkernels.compiler import judge_plans
 from vkernels.compiler.compile_gpu import CompiledGpu
 from vkernels.compiler.default_session import patient, use_session
-from vkernels.compiler.judge_by_static_bound import ALIKE, WITHIN, PlanBound, best_by_bound, plans_to_judge
+from vkernels.compiler.judge_by_static_bound import ALIKE, PlanBound, best_by_bound
 from vkernels.compiler.plan_fallback import BOTTOM, SpillError
+from vkernels.compiler.plans_to_judge import COMPILED, LOOKED_AT, WITHIN, plans_to_judge
 from vkernels.compiler.session import CompilerSession
 from vkernels.inspect.explain.analyze import Question, find
 from vkernels.ir.cost_model.plan_batch import ModeledTimes
@@ -39,7 +41,8 @@ M, N = 5, 300
 
 
 def chosen(seconds: float, plan: Plan, rung: str = "registers") -> Chosen:
-    return Chosen(plan, None, ModeledTimes({"operations": seconds}, 0.0), rung)
+    taken = SimpleNamespace(registers_a_thread=128 / plan.warps, shared_bytes=1024 * plan.stages)
+    return Chosen(plan, taken, ModeledTimes({"operations": seconds}, 0.0), rung)
 
 
 def test_plans_with_the_same_loops_are_judged_once():
@@ -50,12 +53,73 @@ def test_plans_with_the_same_loops_are_judged_once():
     assert [each.plan for each in found] == [first, *others]
 
 
-def test_plans_of_several_structures_are_judged():
+def in_order(plans: list[Plan]) -> list[Chosen]:
+    """Plans, each modelled to take a little longer than the one before."""
+    return [chosen(1 + number / 100, plan) for number, plan in enumerate(plans)]
+
+
+def test_plans_of_several_sizes_are_judged_before_others():
     """Where sizes alone make four plans, the best of another structure is judged in place of the last of them."""
-    first, apart = Plan({"i": 1}, homes={"row": Home.SHARED}), Plan({"i": 1}, warps=8)
+    first, apart = Plan({"i": 1}, homes={"row": Home.SHARED}), Plan({"i": 1}, warps=16)
     sizes = [replace(first, warps=warps) for warps in (1, 2, 4, 8)]
-    found = plans_to_judge([chosen(1 + number / 100, plan) for number, plan in enumerate([*sizes, apart])], 4)
+    near = [replace(sizes[0], launches=("sums",)), replace(sizes[0], stages=2)]
+    found = plans_to_judge(in_order([sizes[0], *near, *sizes[1:], apart]), 4)
     assert [each.plan for each in found] == [*sizes[:3], apart]
+    found = plans_to_judge(in_order([sizes[0], *near, sizes[1]]), 4)
+    assert [each.plan for each in found] == [sizes[0], *near, sizes[1]]
+
+
+def test_others_are_judged_in_place_of_plans_that_are_of_no_use():
+    """First of other sizes, then one that loads less far ahead; never one that was judged."""
+    first = Plan({"i": 1}, stages=4)
+    fewer, moved = replace(first, stages=3), replace(first, launches=("sums",))
+    wide, tall = replace(first, warps=8), replace(first, tiles={"i": 2})
+    ranked = in_order([first, fewer, moved, wide, tall])
+
+    def after(*of_use: bool) -> list[Plan]:
+        return [each.plan for each in plans_to_judge(ranked, 2, None, of_use)]
+
+    assert after() == [first, wide]
+    assert after(True, True) == []
+    assert after(True, False) == [tall]
+    assert after(False, True) == [fewer]
+    assert after(False, True, False) == [moved]  # nothing is foretold to take less
+    assert after(False, False, False, False) == []  # as many were compiled as may be
+
+
+def test_the_plan_that_calls_have_is_judged_once():
+    far, near = Plan({"i": 4}), [Plan({"i": 1}), Plan({"i": 2})]
+    present = chosen(9.0, far)
+    assert [each.plan for each in plans_to_judge(in_order(near), 2, present)] == [far, near[0]]
+    assert [each.plan for each in plans_to_judge(in_order(near), 4, chosen(1.0, near[1]))] == near[::-1]
+    assert [each.plan for each in plans_to_judge(in_order(near), 4, present)] == [far, *near]
+    assert plans_to_judge([chosen(1.0, near[0], BOTTOM)], 4, present) == ()
+
+
+def test_never_more_are_judged_than_asked_for_and_none_twice():
+    seed = random.randrange(1 << 30)
+    print("seed", seed)
+    draw = random.Random(seed)
+    for _ in range(100):
+        plans = [
+            Plan({"i": draw.choice([1, 2, 4])}, {"j": draw.choice([16, 32])}, warps=draw.choice([1, 4]),
+                 stages=draw.choice([1, 2, 3]), launches=draw.choice([(), ("sums",)]))
+            for _ in range(draw.randrange(1, 40))
+        ]  # fmt: skip
+        ranked, count = in_order(plans), draw.randrange(2, 7)
+        judged, of_use = list[Chosen](), list[bool]()
+        while more := plans_to_judge(ranked, count, None, of_use):
+            judged += more
+            of_use += [draw.random() < 0.5 for _ in more]
+        assert len(judged) <= COMPILED * count
+        assert sum(of_use) <= count
+        kept = [each.plan for each in judged]
+        assert all(plan not in kept[:number] for number, plan in enumerate(kept))
+
+
+def test_plans_with_few_different_loops_are_looked_at():
+    ranked = [chosen(1.0, Plan({"i": 1 << number})) for number in range(2 * LOOKED_AT)]
+    assert len(plans_to_judge(ranked, 2 * LOOKED_AT)) == LOOKED_AT
 
 
 def test_plans_far_behind_by_the_model_and_the_bottom_rung_are_not_judged():
@@ -197,7 +261,7 @@ def test_the_next_process_judges_nothing(monkeypatch, bounds, tmp_path):
 
 
 def test_where_the_models_choice_is_the_best_it_stays_for_good(monkeypatch, bounds, tmp_path):
-    bounds.bound = lambda number, least: PlanBound(1.0, number > 0)
+    bounds.bound = lambda number, least: PlanBound(1.0 + number, False)
     disk = DiskCache(tmp_path)
     calls = Calls(monkeypatch, session_of(disk))
     first = calls.call()
@@ -223,7 +287,7 @@ def test_a_plan_that_spills_may_be_the_best_unless_its_loops_do(monkeypatch, bou
     calls = Calls(monkeypatch, session_of())
     first = calls.call()
     finished()
-    assert len(bounds.seen) == COUNT
+    assert len(bounds.seen) == (COMPILED * COUNT if in_loops else COUNT)  # others take the place of those that do
     assert calls.call().plan == (first.plan if in_loops else bounds.seen[-1])
 
 

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vkernels.ir.analysis.needs.device import UNKNOWN_TRIPS
 from vkernels.ir.cost_model.plan_batch import OVERLAP
 from vkernels.ir.errors import FileError
 from vkernels.ir.limits import Limits
-from vkernels.ir.plan import Plan
 from vkernels.ir.planning.resources import held
 
 from .artifact_cache import ArtifactCache, hash_of
@@ -26,19 +24,13 @@ from .backends.resources import taken_by
 from .binaries.launch_loops import LaunchLoops, launch_loops
 from .binaries.read_code import read_binary
 from .binaries.static_bound import LATENCY
-from .plan_fallback import BOTTOM
 from .workers.compile_cached import compiler_identity
 
 if TYPE_CHECKING:
-    from vkernels.ir.planning.choose_plan import Chosen
     from vkernels.ir.unseen_time import UnseenTime
 
     from .compile_gpu import CompiledGpu
 
-WITHIN = 1.5
-"""How many times the least modelled time a plan may take to be judged: what is further behind lacks more than loops."""
-LOOKED_AT = 16
-"""Plans of which those to judge are taken."""
 MOST_PART = 0.9
 """Plans with this part of the most warps are as good as the one with most. An H200 took 40.6 us for a softmax of 16384
 rows of 1024 by 21 warps a multiprocessor, 35.6 by 32 and 35.4 by 64; 155 us for a layer norm of 512 rows of 131072 by
@@ -76,43 +68,6 @@ class PlanBound:
     warps: int = 0
 
 
-def plans_to_judge(ranked: Iterable[Chosen], count: int) -> tuple[Chosen, ...]:
-    """Up to `count` plans with different loops, of those that take little longer than the first as modelled: the best,
-    and beside those of one structure, which differ in sizes alone, the best of others.
-
-    `ranked`: by modelled time. None where there is nothing to choose between: no model, or only the bottom rung.
-    """
-    found = list(islice(_with_different_loops(ranked), LOOKED_AT))
-    structures = [_structure_of(chosen.plan) for chosen in found]
-    first_of_each = [number for number, structure in enumerate(structures) if structures.index(structure) == number]
-    wanted = dict.fromkeys([*range(min(len(found), (count + 1) // 2)), *first_of_each, *range(len(found))])
-    kept = sorted(list(wanted)[:count])
-    return tuple(found[number] for number in kept) if len(kept) > 1 else ()
-
-
-def _with_different_loops(ranked: Iterable[Chosen]) -> Iterator[Chosen]:
-    """Of plans with the same loops the first, as long as the model has something to say."""
-    least, loops = None, []
-    for chosen in ranked:
-        least = chosen.seconds if least is None else least
-        if chosen.rung == BOTTOM or not chosen.times.parts or chosen.seconds > WITHIN * least:
-            return
-        if (alike := _loops_of(chosen.plan)) not in loops:
-            loops.append(alike)
-            yield chosen
-
-
-def _loops_of(plan: Plan) -> Plan:
-    """A plan without what hardly changes its loops: which programs run and in which order, how far they load ahead, and
-    what only a CPU's code depends on."""
-    return replace(plan, order=(), swizzle=1, resident_programs=0, stages=min(plan.stages, 2), lanes=None)
-
-
-def _structure_of(plan: Plan) -> Plan:
-    """A plan without sizes."""
-    return replace(_loops_of(plan), tiles={}, chunks={}, warps=1, stages=1)
-
-
 def best_by_bound(judged: Sequence[PlanBound | None]) -> int | None:
     """The number of the best of some plans, given in the order of the model; None where no bound is known.
 
@@ -125,6 +80,11 @@ def best_by_bound(judged: Sequence[PlanBound | None]) -> int | None:
     alike = {number: each.warps for number, each in kept.items() if each.seconds <= (1 + ALIKE) * least}
     most = max(alike.values(), default=0)
     return next((number for number, warps in alike.items() if warps >= MOST_PART * most), None)
+
+
+def is_of_use(bound: PlanBound | None) -> bool:
+    """Whether a plan can be taken: its code fits, and no loop spills."""
+    return bound is not None and not bound.spills
 
 
 def bound_of_launches(launches: Sequence[LaunchLoops], unseen: UnseenTime) -> PlanBound | None:

@@ -18,12 +18,13 @@ from .judge_by_static_bound import (
     PlanBound,
     best_by_bound,
     bound_of_launches,
+    is_of_use,
     loops_of_code,
-    plans_to_judge,
     unless_loops_spill,
 )
 from .plan_cache import CachedPlan
 from .plan_fallback import BOTTOM, PlanFallback, SpillError
+from .plans_to_judge import plans_to_judge
 from .size_classes import WIDE
 
 if TYPE_CHECKING:
@@ -66,8 +67,14 @@ def judge_plans(compilation: Judged, present: Chosen | CachedPlan) -> tuple[Plan
     what compiling raises where Triton or the system does not work.
     """
     plans = compilation.plans
-    ranked = () if present.rung == BOTTOM else candidates(plans)
-    bounds = _bounds(_aligned(compilation), ranked)
+    ranked: list[Chosen] = []
+    bounds: list[PlanBound | None] = []
+    aligned = _aligned(compilation)
+    while present.rung != BOTTOM and (more := candidates(plans, present.plan, bounds)):
+        found = _bounds(aligned, more)
+        ranked, bounds = [*ranked, *more], [*bounds, *found]
+        if all(map(is_of_use, found)):
+            break
     best = best_by_bound(bounds)
     chosen = present if best is None or ranked[best].plan == present.plan else ranked[best]
     plans.keep_judged(chosen.plan, chosen.rung, _slow(plans, chosen))
@@ -84,10 +91,12 @@ def judge_plans(compilation: Judged, present: Chosen | CachedPlan) -> tuple[Plan
     return fallback, code
 
 
-def candidates(plans: Plans) -> tuple[Chosen, ...]:
-    """The plans that are judged, in the order of the model; none where it has nothing to say."""
+def candidates(plans: Plans, present: Plan, bounds: Sequence[PlanBound | None] = ()) -> tuple[Chosen, ...]:
+    """The next plans to judge, in the order of the model; none where it has nothing to say. `present`: the plan that
+    calls have. `bounds`: of those that were judged before."""
     assert plans.judging is not None, "plans are judged"
-    return plans_to_judge(plans.ranked(), plans.judging.count)
+    of_use = [is_of_use(bound) for bound in bounds]
+    return plans_to_judge(plans.ranked(), plans.judging.count, plans.modelled(present), of_use)
 
 
 def unseen_times(plans: Plans, ranked: Sequence[Chosen]) -> list[UnseenTime]:

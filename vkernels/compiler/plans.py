@@ -171,6 +171,17 @@ class Plans:
             self._check(chosen)
             yield chosen
 
+    def modelled(self, plan: Plan) -> Chosen | None:
+        """A plan as if it were chosen; None where it cannot be modelled."""
+        from vkernels.ir.planning.choose_plan import Chosen
+        from vkernels.ir.planning.one_plan import model_plan
+
+        try:
+            space = self.space
+            return Chosen(plan, space.use_of(plan), model_plan(space, plan), stated_rung(plan))
+        except Error:
+            return None
+
     def _plans_down(self, is_useful: Callable[[NeedsUse], bool]) -> Iterator[Chosen]:
         from vkernels.ir.planning.choose_plan import plans_down
 

@@ -89,7 +89,11 @@ def _prepared_kernel(request: Mapping[str, Any]) -> Answer:
     def prepare(target: Mapping[str, Any]) -> Answer:
         limits = limits_from(target["limits"])
         if "judge" in target:
-            return {"judge": [_to_judge(each) for each in preparer.to_judge(limits, target["judge"])]}
+            present = target.get("present")
+            plans = preparer.to_judge(
+                limits, target["judge"], None if present is None else plan_from_json(present), target["of_use"]
+            )
+            return {"judge": [_to_judge(each) for each in plans]}
         prepared = preparer.prepare(limits, target.get("tried", ()))
         return {"launches": prepared.number, "planned": asdict(prepared.planned)}
 

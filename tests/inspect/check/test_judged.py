@@ -14,7 +14,7 @@ from vkernels.inspect.cases import KernelCase, KernelSource, as_deterministic
 from vkernels.inspect.check import judge_cells as judging
 from vkernels.inspect.check.cells import CHOSEN, Cell, PlanSummary
 from vkernels.inspect.check.check import CheckTools, check, triton_version
-from vkernels.inspect.check.judge_cells import judge_cells, number_of_best
+from vkernels.inspect.check.judge_cells import judge_cells, judged_plans, number_of_best
 from vkernels.inspect.check.prepare_cells import CellRequest, PreparedCell
 from vkernels.inspect.explain.explain import explain
 from vkernels.inspect.resolve import resolve_case
@@ -115,8 +115,38 @@ def test_the_cell_of_the_best_takes_the_place_of_the_models(monkeypatch):
     ]
     plans = tuple(PreparedCell(want, planned=cell.planned) for cell in cells)
     monkeypatch.setattr(judging, "prepare_to_judge", lambda wants, count, pool: [plans for _ in wants])
+    monkeypatch.setattr(judging, "is_of_use", lambda bound: True)
     monkeypatch.setattr(judging, "number_of_best", lambda plans, verdicts: 2)
     (found,) = judge_cells([want], [cells[0]], 3, None, lambda plans: cells)
     assert found.planned == PlanSummary(CHOSEN, {"n": 2}, rung="registers", judged=3)
     kept = CellRequest(case, target_named(H100), unknown="no compiler")
     assert judge_cells([kept], [Cell("k", H100, "sm_90", "float32", {}, {}, unknown="no")], 3, None, list)[0].unknown
+
+
+def test_other_plans_take_the_place_of_those_that_cannot_be_taken(monkeypatch):
+    """Each request goes on until its plans are of use, or there are no more."""
+    case = KernelCase(KernelSource("k", module="m"), "float32", {}, {})
+    wants = [CellRequest(case, target_named(H100)), CellRequest(case, target_named("a100-sxm4-80"))]
+    spilling = {("sm_90", 0), ("sm_90", 2), ("sm_80", 1)}
+    asked = []
+
+    def prepare(some, count, pool):
+        asked.append([(want.target.architecture, want.of_use) for want in some])
+        for want in some:
+            missing, first = count - sum(want.of_use), len(want.of_use)
+            numbers = range(first, min(first + missing, 4 if want.target.architecture == "sm_90" else 2))
+            yield tuple(PreparedCell(want, planned=PlanSummary(CHOSEN, {"n": n})) for n in numbers)
+
+    def verdicts(plans):
+        numbers = [(plan.want.target.architecture, plan.planned.plan["n"]) for plan in plans]
+        return [verdict(10.0 - each[1], spills=9 * (each in spilling)) for each in numbers]
+
+    monkeypatch.setattr(judging, "prepare_to_judge", prepare)
+    found = judged_plans(wants, 2, None, verdicts)
+    assert [[plan.planned.plan["n"] for plan in plans] for plans, _ in found] == [[0, 1, 2, 3], [0, 1]]
+    assert [number_of_best(*each) for each in found] == [3, 0]
+    assert asked == [
+        [("sm_90", ()), ("sm_80", ())],
+        [("sm_90", (False, True)), ("sm_80", (True, False))],
+        [("sm_90", (False, True, False))],
+    ]

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from vkernels.compiler.judge_by_static_bound import PlanBound, best_by_bound, bound_of_launches, unless_loops_spill
+from vkernels.compiler.judge_by_static_bound import (
+    PlanBound,
+    best_by_bound,
+    bound_of_launches,
+    is_of_use,
+    unless_loops_spill,
+)
 from vkernels.compiler.plan_fallback import BOTTOM
 
 from ..cases import KernelCase
@@ -27,10 +34,35 @@ def judge_cells(
     """
     found = list(cells)
     numbers = [number for number, want in enumerate(wants) if _is_judged(want, cells[number])]
-    prepared = list(prepare_to_judge([wants[number] for number in numbers], count, pool))
-    judged = iter(verdicts([each for plans in prepared for each in plans]) if any(prepared) else [])
-    for number, plans in zip(numbers, prepared, strict=True):
-        found[number] = _best(cells[number], plans, [next(judged) for _ in plans])
+    asked = [replace(wants[number], present=_plan_of(cells[number])) for number in numbers]
+    judged = judged_plans(asked, count, pool, verdicts)
+    for number, each in zip(numbers, judged, strict=True):
+        found[number] = _best(cells[number], *each)
+    return found
+
+
+def judged_plans(
+    wants: Sequence[CellRequest],
+    count: int,
+    pool: InspectPool,
+    verdicts: Callable[[Sequence[PreparedCell]], Sequence[Cell]],
+) -> list[tuple[list[PreparedCell], list[Cell]]]:
+    """The plans to judge of each request, compiled; others take the place of those that cannot be taken."""
+    found: list[tuple[list[PreparedCell], list[Cell]]] = [([], []) for _ in wants]
+    going_on, asked = list(range(len(wants))), list(wants)
+    while going_on:
+        prepared = list(prepare_to_judge([asked[number] for number in going_on], count, pool))
+        judged = iter(verdicts([each for plans in prepared for each in plans]) if any(prepared) else [])
+        for number, plans in zip(going_on, prepared, strict=True):
+            cells = [next(judged) for _ in plans]
+            of_use = [is_of_use(_bound(*each)) for each in zip(plans, cells, strict=True)]
+            found[number][0].extend(plans)
+            found[number][1].extend(cells)
+            asked[number] = replace(asked[number], of_use=(*asked[number].of_use, *of_use))
+        going_on = [
+            number for number, plans in zip(going_on, prepared, strict=True)
+            if not all(asked[number].of_use[len(found[number][0]) - len(plans) :])
+        ]  # fmt: skip
     return found
 
 
@@ -39,6 +71,10 @@ def _is_judged(want: CellRequest, cell: Cell) -> bool:
     if not isinstance(want.case, KernelCase) or want.target.vendor == "cpu" or cell.unknown or planned is None:
         return False
     return planned.origin == CHOSEN and planned.rung != BOTTOM and not planned.deterministic
+
+
+def _plan_of(cell: Cell) -> Mapping[str, Any] | None:
+    return None if cell.planned is None else cell.planned.plan
 
 
 def _best(cell: Cell, plans: Sequence[PreparedCell], verdicts: Sequence[Cell]) -> Cell:

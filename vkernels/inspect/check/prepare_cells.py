@@ -29,7 +29,8 @@ class CellRequest:
     """A case on a target.
 
     `unknown`: why its result cannot be known. `tried`: shortages of the plans so far. `spilling`: the first cell whose
-    binaries can run, but spill.
+    binaries can run, but spill. `present`: the plan that was found so. `of_use`: of the plans that were judged by
+    their binaries, whether each can be taken.
     """
 
     case: Case
@@ -37,11 +38,17 @@ class CellRequest:
     unknown: str = ""
     tried: tuple[str, ...] = ()
     spilling: Cell | None = None
+    present: Mapping[str, Any] | None = None
+    of_use: tuple[bool, ...] = ()
 
     def as_request(self) -> dict[str, Any]:
         """The target, as a worker takes it."""
         limits = asdict(planned_limits(self.target))
-        return {"architecture": self.target.architecture, "limits": limits, "tried": self.tried}
+        judged = {} if self.present is None else {"present": self.present}
+        return {
+            "architecture": self.target.architecture, "limits": limits, "tried": self.tried, "of_use": self.of_use,
+            **judged,
+        }  # fmt: skip
 
     def below(self, cell: Cell) -> CellRequest:
         """The request for the next plan down."""
@@ -129,7 +136,7 @@ def _prepared(want: CellRequest, told: Mapping[str, Any], found: Mapping[str, An
 
 
 def prepare_to_judge(wants: Sequence[CellRequest], count: int, pool: InspectPool) -> Iterator[tuple[PreparedCell, ...]]:
-    """The plans to judge of each cell. Raises mistakes that affect a case on all targets."""
+    """The next plans to judge of each cell. Raises mistakes that affect a case on all targets."""
     asked = list(_batches(wants, max(1, TOGETHER // count)))
     answers = [
         pool.submit(

@@ -12,10 +12,10 @@ from vkernels.compiler.arguments import CPU, example_arguments
 from vkernels.compiler.compile_cpu import CompiledCpu
 from vkernels.compiler.compile_gpu import Lowering
 from vkernels.compiler.default_session import default_session
-from vkernels.compiler.judge_by_static_bound import plans_to_judge
 from vkernels.compiler.judge_plans import unseen_times
 from vkernels.compiler.plan_fallback import PlanFallback, shortages
 from vkernels.compiler.plans import Plans
+from vkernels.compiler.plans_to_judge import plans_to_judge
 from vkernels.compiler.protocols import Constant, KernelLike, Signature
 from vkernels.compiler.request import CompileRequest, CompileTarget
 from vkernels.compiler.specialise import kernel_in
@@ -110,14 +110,17 @@ class KernelPreparer:
             raise PlanError(f"{self.kernel.name} has a plan of its author's: there is no other")
         return self._of(own, AUTHOR, plans.allowed)
 
-    def to_judge(self, limits: Limits, count: int) -> tuple[ToJudge | Error, ...]:
-        """The plans of which a call takes the best by their binaries, in the order of the model; an error for one that
-        has no code. None where calls do not choose so."""
+    def to_judge(
+        self, limits: Limits, count: int, present: Plan | None = None, of_use: Sequence[bool] = ()
+    ) -> tuple[ToJudge | Error, ...]:
+        """The next plans of which a call takes the best by their binaries, in the order of the model; an error for one
+        that has no code. None where calls do not choose so. `present`, `of_use`: as in `plans_to_judge`."""
         plans = self._compilation.on(target_with(limits)).plans
         if self.fixed or plans.author_plan() is not None or plans.is_deterministic:
             return ()
         found: list[ToJudge | Error] = []
-        ranked = plans_to_judge(plans.ranked(), count)
+        modelled = None if present is None else plans.modelled(present)
+        ranked = plans_to_judge(plans.ranked(), count, modelled, of_use)
         for chosen, unseen in zip(ranked, unseen_times(plans, ranked), strict=True):
             try:
                 found.append(ToJudge(self._of(chosen.plan, CHOSEN, plans.allowed, chosen), unseen))

@@ -25,8 +25,8 @@ from vkernels.targets.what_if import WhatIf
 from ..cases import KernelCase
 from ..check.cells import CellLaunch, judge, with_loops
 from ..check.check import Checking, CheckTools, shortage_of, use_of
-from ..check.judge_cells import number_of_best
-from ..check.prepare_cells import CellRequest, prepare_to_judge
+from ..check.judge_cells import judged_plans, number_of_best
+from ..check.prepare_cells import CellRequest
 from ..worker_client import answer_of
 from .explanation import ExplainFindings
 
@@ -103,8 +103,10 @@ def _judged(case: KernelCase, target: Target, tools: CheckTools, only_stage: str
     found = _without_judging(case, target, tools, only_stage)
     if not found.findings.to_judge or found.unknown or found.findings.rung == BOTTOM or only_stage in BEFORE_PLANS:
         return found
-    (plans,) = prepare_to_judge([CellRequest(case, target)], tools.judge, tools.preparing)
-    best = number_of_best(plans, Checking(tools, lambda *step: None).verdicts(plans))
+    checking = Checking(tools, lambda *step: None)
+    want = CellRequest(case, target, present=found.findings.plan)
+    ((plans, verdicts),) = judged_plans([want], tools.judge, tools.preparing, checking.verdicts)
+    best = number_of_best(plans, verdicts)
     planned = None if best is None else plans[best].planned
     if planned is None or planned.plan == found.findings.plan:
         return replace(found, findings=replace(found.findings, judged=len(plans)))
