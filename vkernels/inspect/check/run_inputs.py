@@ -89,6 +89,8 @@ def _jit_run(kernel: Any, made: Any, case: Mapping[str, Any], request: Mapping[s
     name, types, architecture = inputs_shown(request["inputs"]), case["types"], request["architecture"]
     if not (isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], Mapping)):
         raise ArgumentError(f"{name} must return the arguments by name, and the grid: (dict, grid)")
+    if any(type_.startswith("tensordesc") for type_ in types.values()):
+        raise UnsupportedError("tensor descriptors that a launch passes are not interpreted")
     arguments, grid = made
     configuration = jit_configurations(kernel)[case["number"]]
     configuration = replace(

@@ -12,7 +12,10 @@ from .numbers import Array, dtype_of, from_storage, rounded, storage_of, to_stor
 NOBODY, SEVERAL = -1, -2
 """Instead of a program's number: no program yet, or more than one."""
 
-_COMBINE: dict[str, np.ufunc] = {"add": np.add, "max": np.maximum, "min": np.minimum}
+_COMBINE: dict[str, np.ufunc] = {
+    "add": np.add, "max": np.maximum, "min": np.minimum,
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+}  # fmt: skip
 _UNSIGNED: dict[str, np.ufunc] = {"maxui": np.maximum, "minui": np.minimum}
 
 

@@ -100,6 +100,9 @@ class StoreOp(TtOp):
 class Atomic(IntEnum):
     """How an atomic operation combines; Triton's numbers."""
 
+    AND = 1
+    OR = 2
+    XOR = 3
     ADD = 4
     FADD = 5
     MAX = 6

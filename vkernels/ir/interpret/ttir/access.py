@@ -50,6 +50,9 @@ _POISON = 0x5AA5A55A5AA5A55A
 _SHAPES = (1 << 31) - 1
 """How many shapes of tensors are told apart, with 32 bits of positions each."""
 _COMBINATIONS = {
+    tt.Atomic.AND: "and",
+    tt.Atomic.OR: "or",
+    tt.Atomic.XOR: "xor",
     tt.Atomic.ADD: "add",
     tt.Atomic.FADD: "add",
     tt.Atomic.MAX: "max",

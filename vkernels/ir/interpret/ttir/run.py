@@ -22,6 +22,7 @@ from ..structure import STRUCTURE_HANDLERS
 from .access import TT_ACCESS_HANDLERS, TtirInterpreter
 from .compute import TT_COMPUTE_HANDLERS
 from .descriptors import TT_DESCRIPTOR_HANDLERS
+from .plain import TT_PLAIN_HANDLERS
 from .regions import AddressSpace, Region, RuntimeMemory, TensorRegion
 
 Value = Array | np.generic | int | float | bool | TensorRegion | RuntimeMemory
@@ -34,6 +35,7 @@ _HANDLERS: Handlers = {
     **TT_ACCESS_HANDLERS,
     **TT_COMPUTE_HANDLERS,
     **TT_DESCRIPTOR_HANDLERS,
+    **TT_PLAIN_HANDLERS,
 }
 
 

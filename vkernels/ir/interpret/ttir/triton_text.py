@@ -12,9 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.cf import Cf
 
+from ...analysis.descriptors import MOST_POSITIONS
 from ...dialect import tt
 from ...errors import IRError, UnsupportedError
 from ...text import parse_module
+from .plain import device_function
 
 _ALIAS = re.compile(r"^#loc(\d*) = loc\((.*)\)$", re.MULTILINE)
 _PLACE = re.compile(r'^"((?:[^"\\]|\\.)*)":(\d+):(\d+)$')
@@ -22,6 +24,7 @@ _NAMED = re.compile(r'^"(?:[^"\\]|\\.)*"\(#loc(\d*)\)$')
 _CALL = re.compile(r"^callsite\(#loc(\d*) at #loc(\d*)\)$")
 _LOCATION = re.compile(r' loc\((?:#loc(\d*)|unknown|callsite\([^()]*\)|"(?:[^"\\]|\\.)*"\(#loc\d*\))\)')
 _TT = re.compile(r"^(?P<indent>\s*)(?:(?P<results>%[\w.$#:, %-]+) = )?(?P<name>tt\.[\w.]+)(?P<rest>\b.*)$")
+_DESCRIPTOR = re.compile(r"!tt\.tensordesc(<[^<>]*>)")
 _FUNCTION = re.compile(r"^(\s*)tt\.func (?:public|private) @([\w.]+)\((.*)\)(?: attributes \{.*\})? \{$")
 _UNREGISTERED = re.compile(r"Operation ([\w.]+) is not registered")
 _ARGUMENT = re.compile(r"(%[\w.$-]+): ((?:!tt\.\w+<(?:[^<>]|<[^<>]*>)*>|[\w]+))(?: (\{[^}]*\}))?")
@@ -30,7 +33,7 @@ Place = tuple[str, int, int]
 
 _PRECISIONS = {"tf32": 0, "ieee": 2, "tf32x3": 2}
 _DIMENSIONS = {"x": 0, "y": 1, "z": 2}
-_ATOMICS = {"add": 4, "fadd": 5, "max": 6, "min": 7, "umax": 8, "umin": 9, "exch": 10}
+_ATOMICS = {"and": 1, "or": 2, "xor": 3, "add": 4, "fadd": 5, "max": 6, "min": 7, "umax": 8, "umin": 9, "exch": 10}
 _ROUNDINGS = {"rtne": 1}
 
 
@@ -42,7 +45,7 @@ def parse_triton(text: str, is_own: Callable[[str], bool] = lambda file: True) -
     Triton prints it.
     """
     places = _places(text, is_own)
-    body = _ALIAS.sub("", text)
+    body = _DESCRIPTOR.sub(lambda found: f"!tt.tensordesc{_with_tensor(found[1])}", _ALIAS.sub("", text))
     lines = [_generic(line, places) for line in body.splitlines() if line.strip()]
     try:
         return parse_module(_with_closed_functions(lines), "Triton's IR", (tt.TT, tt.GPU, tt.LLVM, Cf))
@@ -86,6 +89,8 @@ def _generic(line: str, places: Mapping[str, Place]) -> str:
         if found := pattern.match(line):
             return write(found) + located
     operation = _TT.match(line)
+    if operation is not None and operation["name"] == "tt.print":
+        return ""
     if operation is None:
         return line + (located if line.strip() not in ("}", "") else "")
     rewritten = _rewritten(operation["name"], operation["rest"])
@@ -156,6 +161,64 @@ def _unary(name: str, said: str, types: str) -> str:
 def _join(name: str, said: str, types: str) -> str:
     before, _, after = types.partition(" -> ")
     return _form(name, _operands(said), "", [before, before], after)
+
+
+def _split(name: str, said: str, types: str) -> str:
+    before, _, after = types.partition(" -> ")
+    return _form(name, _operands(said), "", [before], f"({after}, {after})")
+
+
+def _gather(name: str, said: str, types: str) -> str:
+    taken, _, result = types.partition(" -> ")
+    axis = re.search(r"axis = \d+ : i32", said)
+    return _form(name, _operands(said), axis[0] if axis else "", [taken.strip("()")], result)
+
+
+def _histogram(name: str, said: str, types: str) -> str:
+    before, _, after = types.partition(" -> ")
+    operands = _operands(said)
+    return _form(name, operands, "", [before, _of_shape(before, "i1")][: len(operands)], after)
+
+
+def _extern(name: str, said: str, types: str) -> str:
+    found = re.search(r'symbol = "([^"]*)"', said)
+    symbol = found[1] if found else ""
+    if device_function(symbol) is None:
+        raise UnsupportedError(f"{name} of {symbol or 'an unknown function'} is not interpreted")
+    taken, _, result = types.partition(" -> ")
+    operands = _operands(said.partition("{")[0])
+    return _form(name, operands, f'symbol = "{symbol}"', [taken.removeprefix("(").removesuffix(")")], result)
+
+
+def _make_descriptor(name: str, said: str, types: str) -> str:
+    """Boxes of more positions than hardware copies at once are several copies: these are not interpreted."""
+    if "padding" in said:
+        raise UnsupportedError(f"{name} with a padding is not interpreted")
+    base, _, block = types.partition(", ")
+    sizes = [int(size) for size in re.findall(r"(\d+)x", block)]
+    if max(sizes, default=0) > MOST_POSITIONS:
+        raise UnsupportedError(f"{name} with boxes of more than {MOST_POSITIONS} positions is not interpreted")
+    rank = len(sizes)
+    taken = [f"!tt.ptr{base}", *["i32"] * rank, *["i64"] * rank]
+    return _form(name, _operands(said), "", taken, f"!tt.tensordesc{_with_tensor(block)}")
+
+
+def _descriptor_load(name: str, said: str, types: str) -> str:
+    descriptor, _, result = types.partition(" -> ")
+    operands = _operands(said)
+    return _form(name, operands, "", [descriptor, *["i32"] * (len(operands) - 1)], result)
+
+
+def _descriptor_store(name: str, said: str, types: str) -> str:
+    descriptor, _, stored = types.partition(", ")
+    first, *indices, value = _operands(said)
+    return _form(name, [first, value, *indices], "", [descriptor, stored, *["i32"] * len(indices)], "()")
+
+
+def _with_tensor(block: str) -> str:
+    """The block of a descriptor as Triton 3.6 spells it: `<tensor<4x8xf32>>`, without the sign of integers."""
+    inner = re.sub(r"x[su]i(\d+)$", r"xi\1", block[1:-1])
+    return block if inner.startswith("tensor<") else f"<tensor<{inner}>>"
 
 
 def _make_range(name: str, said: str, types: str) -> str:
@@ -269,5 +332,8 @@ _FORMS: Mapping[str, Callable[[str, str, str], str]] = {
     ),
     "tt.join": _join, "tt.precise_sqrt": _same_type, "tt.precise_divf": _same_type, "tt.addptr": _add_pointer,
     "tt.load": _load, "tt.store": _store, "tt.atomic_rmw": _atomic, "tt.dot": _dot, "tt.return": _return,
-    "tt.reduce.return": _return, "tt.scan.return": _return,
+    "tt.reduce.return": _return, "tt.scan.return": _return, "tt.split": _split, "tt.cat": _join,
+    "tt.make_tensor_descriptor": _make_descriptor, "tt.descriptor_load": _descriptor_load,
+    "tt.descriptor_store": _descriptor_store, "tt.gather": _gather, "tt.histogram": _histogram,
+    "tt.extern_elementwise": _extern,
 }  # fmt: skip
