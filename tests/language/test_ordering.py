@@ -9,6 +9,9 @@ from jaxtyping import Int, Shaped
 
 import vkernels as vk
 from tests.library.reference import fresh_seed
+from vkernels.compiler.specialise import kernel_in
+from vkernels.ir.limits import Limits
+from vkernels.ir.planning.choose_plan import choose_plan
 
 from .test_combining import everywhere
 
@@ -92,3 +95,12 @@ def test_longer_rows(shape):
 def test_gpus_compile_it():
     (made,) = greatest.compile(shapes={"M": 64, "N": 200, "K": 8}, targets=["h100-sxm5-80"], dtype="float32")
     assert made.binaries
+
+
+@pytest.mark.parametrize(("rows", "length"), [(512, 512), (4096, 1024), (1024, 1000)])
+def test_a_step_reads_one_copy_of_what_is_sorted_and_writes_the_other(rows, length):
+    """Only with a second copy of both, elements and positions, nothing is kept from one phase of a step to the next."""
+    module = greatest.build(greatest.signature(x="float32", out="float32", place="int64"))
+    limits = Limits(registers=32, register_bytes=64, shared=1 << 20, multiprocessors=1, cache=32 << 20, memory=1 << 34)
+    plan = choose_plan(kernel_in(module), {"M": rows, "N": length, "K": length}, limits).plan
+    assert set(plan.copies) == {"sorted0", "sorted1"}

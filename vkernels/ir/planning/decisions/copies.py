@@ -11,16 +11,18 @@ from .decision import Alternatives, PlanDecision
 
 
 def _alternatives(space: PlanSearchSpace) -> Iterable[Alternatives]:
-    return [partial(_toggle, label) for label in _names(space)]
+    """One scratchpad, and all that a value needs so as not to be kept: one of them alone saves nothing."""
+    together = dict.fromkeys(value.freed_by for value in space.needs.crossing if len(value.freed_by) > 1)
+    return [partial(_toggle, labels) for labels in [*((label,) for label in _names(space)), *together]]
 
 
 def _names(space: PlanSearchSpace) -> tuple[str, ...]:
     return tuple(scratchpad.label for scratchpad in space.needs.scratchpads if scratchpad.can_copy)
 
 
-def _toggle(label: str, choices: StructuralChoices) -> Iterator[StructuralChoices]:
-    others = tuple(each for each in choices.copies if each != label)
-    yield replace(choices, copies=others if label in choices.copies else (*others, label))
+def _toggle(labels: tuple[str, ...], choices: StructuralChoices) -> Iterator[StructuralChoices]:
+    others = tuple(each for each in choices.copies if each not in labels)
+    yield replace(choices, copies=others if {*labels} <= {*choices.copies} else (*others, *labels))
 
 
 COPIES = PlanDecision(
