@@ -273,7 +273,7 @@ def _sizes_and_constants(
 ) -> tuple[dict[str, int], dict[str, Constant]]:  # fmt: skip
     sizes = {name: size for name, size in given.items() if name not in samples.sizes}
     of_gpus = samples.gpu_constants(sizes) if on_gpu and samples.gpu_constants is not None else {}
-    constants = {**samples.constants(sizes), **of_gpus, **request.constants}
+    constants = {**of_gpus, **request.constants}
     every_constant = {p.name: p.default for p in parameters if p.kind == "constant"} | constants
     without = [name for name, value in every_constant.items() if value is Parameter.MISSING]
     if without:

@@ -16,16 +16,15 @@ Arrays = Mapping[str, Any]
 class SampleInputs:
     """Sample inputs of one kernel, kept as its attribute `samples`.
 
-    `sizes`: functions for sizes that follow from the other sizes and the constants. `constants`: constants that follow
-    from the sizes; `gpu_constants`: those of calls on GPUs besides. `numbers`: scalars by name. `arrays`: tensors that
-    are not normal random numbers, from the sizes, the constants and a random generator; integers as int64 and floats as
+    `sizes`: functions for sizes that follow from the other sizes and the constants. `gpu_constants`: constants of calls
+    on GPUs, from the sizes. `numbers`: scalars by name. `arrays`: tensors that are not normal random numbers, from the
+    sizes, the constants and a random generator; integers as int64 and floats as
     float64, for the caller to round. `layout`: for a tensor, the names of its sizes from the slowest to the fastest in
     memory, if that is not their order; repeated names and numbers are omitted if they keep their places. `cpu_sizes`:
     sizes for which a call on one or two CPU cores takes about a millisecond, without those in `sizes`.
     """
 
     sizes: Mapping[str, Callable[[Sizes, Constants], int]] = field(default_factory=dict)
-    constants: Callable[[Sizes], Constants] = lambda sizes: {}
     gpu_constants: Callable[[Sizes], Constants] | None = None
     numbers: Callable[[Sizes], Numbers] = lambda sizes: {}
     arrays: Callable[[Sizes, Constants, Any], Arrays] = lambda sizes, constants, random: {}

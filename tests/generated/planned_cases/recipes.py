@@ -144,7 +144,6 @@ def _in_groups(d: Draw, sizes: dict[str, int]) -> Given:
 
 
 def _sorted(d: Draw, sizes: dict[str, int]) -> Given:
-    sizes["N"] = min(sizes["N"], _ROOM)
     return {**_ranked(d, sizes), "origin": d.indices(1000, sizes["M"], sizes["N"])}
 
 
@@ -218,7 +217,6 @@ _STEPS = {
 }  # fmt: skip
 _FEW = {"B": 3, "G": 2, "R": 3, "S": 3}
 _ONE = {"N": 1, "M": 1}
-_ROOM = 32
 _READ = {"S": 1, "E": 1}
 """Sizes that follow from what is drawn."""
 _NODES = {"P": 5, "Q": 6, "C": 3}
@@ -269,9 +267,7 @@ RECIPES: Mapping[str, Recipe] = {
         least={"N": 7}, most={"K": 7, "B": 1}, given=_ranked_by_blocks, constants={"length": (_BLOCK,)}
     ),
     "select_largest": Recipe(least={"N": 7}, most={"K": 7}, given=_ranked),
-    "sort_rows": Recipe(
-        least={"N": 7}, most={"N": _ROOM, "K": 7}, given=_sorted, constants={"room": (_ROOM,), "steps": (15,)}
-    ),
+    "sort_rows": Recipe(least={"N": 7}, most={"N": 70, "K": 7}, given=_sorted),
     "count_in_parts": Recipe(least={"P": 1, "B": 1}, most={"E": 129, "P": 8, "B": 64}, given=_counted),
     "csr_times_dense": Recipe(
         least={"K": 1}, most={"K": 40}, given=lambda d, sizes: _rows(d, sizes, column="K"), constants=_SOME_ACTIVATIONS
