@@ -90,8 +90,8 @@ def several(x, out, count, BLOCK: tl.constexpr):
     tl.store(out + first, tl.load(out + first) + 1.0)
 
 @triton.jit
-def swapped(x, out):
-    tl.store(out, tl.atomic_cas(x, 0, 1))
+def assembly(x, out):
+    tl.store(out, tl.inline_asm_elementwise("not.b32 $0, $1;", "=r,r", [tl.load(x)], tl.int32, True, 1))
 
 def add_inputs(count=1000, given=1000):
     x, y = drawn(given), drawn(given)
@@ -201,8 +201,8 @@ def test_what_is_wrong_is_told_at_the_authors_line(file, name, inputs, types, co
 
 
 def test_what_the_interpreter_lacks_is_named(file):
-    found = ran(file, "swapped", "one", {"x": "*i32", "out": "*i32"})
-    assert found == {"unknown": "tt.atomic_cas is not interpreted"}
+    found = ran(file, "assembly", "one", {"x": "*i32", "out": "*i32"})
+    assert found == {"unknown": "tt.elementwise_inline_asm is not interpreted"}
 
 
 @pytest.mark.parametrize(

@@ -112,11 +112,33 @@ class Atomic(IntEnum):
     XCHG = 10
 
 
-_RELAXED, _ACQUIRE_RELEASE, _GPU = 1, 4, 1
+_RELAXED, _ACQUIRE, _RELEASE, _ACQUIRE_RELEASE = 1, 2, 3, 4
+_GPU, _PROGRAM = 1, 2
+
+
+class _OrderingOp(TtOp):
+    """An atomic update, which may order other accesses. `sem`, `scope`: Triton's numbers."""
+
+    sem = prop_def(IntegerAttr)
+    scope = prop_def(IntegerAttr)
+
+    @property
+    def acquires(self) -> bool:
+        """Whether what follows comes after what those did who released what it sees."""
+        return self.sem.value.data in (_ACQUIRE, _ACQUIRE_RELEASE)
+
+    @property
+    def releases(self) -> bool:
+        """Whether what was before comes before what those do who acquire it."""
+        return self.sem.value.data in (_RELEASE, _ACQUIRE_RELEASE)
+
+    @property
+    def is_between_programs(self) -> bool:
+        return self.scope.value.data != _PROGRAM
 
 
 @irdl_op_definition
-class AtomicOp(TtOp):
+class AtomicOp(_OrderingOp):
     """Combine elements in global memory with values, where the mask is not false; the result is what was there before.
 
     Relaxed, for all programs of the device.
@@ -127,8 +149,6 @@ class AtomicOp(TtOp):
     val = operand_def()
     mask = opt_operand_def()
     atomic_rmw_op = prop_def(IntegerAttr)
-    sem = prop_def(IntegerAttr)
-    scope = prop_def(IntegerAttr)
     result = result_def()
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
@@ -149,15 +169,13 @@ class AtomicOp(TtOp):
 
 
 @irdl_op_definition
-class AtomicCasOp(TtOp):
+class AtomicCasOp(_OrderingOp):
     """Store values in global memory where elements have the bits of `cmp`; the result is what was there before."""
 
     name = "tt.atomic_cas"
     ptr = operand_def()
     cmp = operand_def()
     val = operand_def()
-    sem = prop_def(IntegerAttr)
-    scope = prop_def(IntegerAttr)
     result = result_def()
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 

@@ -130,6 +130,18 @@ class _Access:
         self.region.note_written(self.cells, self.width)
         return before
 
+    def order(self, op: tt.AtomicOp | tt.AtomicCasOp) -> None:
+        """Order what programs do around an atomic update of one element, as its semantics say."""
+        if self.shape or not op.is_between_programs or not len(self.cells):
+            return
+        clock, released = self.run.clock, self.region.allocation.released
+        byte = int(self.cells[0]) * self.width
+        before = released.get(byte, {})
+        if op.acquires:
+            clock.acquire(before)
+        if op.releases:
+            released[byte] = clock.release(before)
+
     def _check_writeable(self) -> None:
         self._check(np.full(self.cells.shape, not self.region.writeable), ", which is read-only")
 
@@ -229,6 +241,7 @@ def _atomic_cas(run: TtirInterpreter, op: tt.AtomicCasOp, pointers: Array, expec
     shape, result = tt.shape(op.result.type), _poison(op.result.type)
     wanted, values = (np.broadcast_to(each, shape).reshape(-1) for each in (expected, value))
     for access in accesses_at(run, op, "updates", op.result.type, pointers, None):
+        access.order(op)
         result.reshape(-1)[access.lanes] = access.fetch("compare", values[access.lanes], wanted[access.lanes])
     return result
 
@@ -238,6 +251,7 @@ def _atomic(run: TtirInterpreter, op: tt.AtomicOp, pointers: Array, value: Array
     values = np.broadcast_to(value, tt.shape(op.result.type)).reshape(-1)
     result = _poison(op.result.type)
     for access in accesses_at(run, op, "updates", op.result.type, pointers, mask):
+        access.order(op)
         result.reshape(-1)[access.lanes] = access.fetch(_COMBINATIONS[op.kind], values[access.lanes])
     return result
 

@@ -1,12 +1,15 @@
 """When each byte was last accessed, and which accesses may not follow each other.
 
 Every execution of a tensor operation has a number, its *time*. Programs run one after another here; on a device they
-run at once, and so do the threads of each between two barriers.
+run at once, and so do the threads of each between two barriers. What a program did before an atomic update that
+releases comes before what another does after one of the same element that acquires (happens-before; Lamport 1978): so
+locks, and counters of the programs that are done, order accesses.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -15,13 +18,19 @@ from ..numbers import Array
 NEVER = 0
 
 
+Released = Mapping[int, int]
+"""Spans of time that are over for whoever acquires them: of programs, when each began, and until when."""
+
+
 @dataclass
 class InterpreterClock:
-    """The time now, and when the current interval between barriers and the current program began."""
+    """The time now, and when the current interval between barriers and the current program began. `acquired`: spans of
+    earlier programs that come before what the current one does now."""
 
     now: int = NEVER
     interval: int = NEVER
     program: int = NEVER
+    acquired: dict[int, int] = field(default_factory=dict)
 
     def tick(self) -> None:
         """Another operation begins."""
@@ -32,6 +41,23 @@ class InterpreterClock:
 
     def next_program(self) -> None:
         self.program = self.interval = self.now + 1
+        self.acquired = {}
+
+    def acquire(self, released: Released) -> None:
+        """Come after these spans."""
+        _extend(self.acquired, released)
+
+    def release(self, before: Released) -> Released:
+        """The spans of who acquires from now on what was released `before`, and now by the current program."""
+        released = {**before}
+        _extend(released, self.acquired)
+        _extend(released, {self.program: self.now})
+        return released
+
+
+def _extend(spans: dict[int, int], others: Released) -> None:
+    for began, ended in others.items():
+        spans[began] = max(ended, spans.get(began, ended))
 
 
 class _Times:
@@ -65,12 +91,19 @@ class _Times:
             return None
         return np.asarray((self.rows(width)[cells] >= time).any(axis=1))
 
-    def before(self, cells: Array, width: int, time: int) -> Array | None:
-        """Which elements have a byte with an earlier time; None if there is no such byte at all."""
+    def before(self, cells: Array, width: int, time: int, over: Released) -> Array | None:
+        """Which elements have a byte with an earlier time that is not in the spans that are `over`; None if there is no
+        byte with an earlier time at all."""
         if self.earliest == NEVER or self.earliest >= time:
             return None
         rows = self.rows(width)[cells]
-        return np.asarray(((rows != NEVER) & (rows < time)).any(axis=1))
+        found = (rows != NEVER) & (rows < time)
+        if over:
+            began = np.array(sorted(over), np.int64)
+            ended = np.array([over[each] for each in began.tolist()], np.int64)
+            span = np.searchsorted(began, rows, side="right") - 1
+            found &= (span < 0) | (rows > ended[span])
+        return np.asarray(found.any(axis=1))
 
 
 @dataclass(frozen=True)
@@ -131,9 +164,10 @@ class Stamps:
     ) -> Conflict | None:  # fmt: skip
         """The elements with an earlier access by another program, or by this one since the last barrier."""
         if between_programs:
-            others = self._first[earlier].before(cells, width, clock.program)
-            if others is not None and others.any():
-                return Conflict(others, earlier, True)
+            for times in (self._first[earlier], *([self._last[earlier]] if clock.acquired else [])):
+                others = times.before(cells, width, clock.program, clock.acquired)
+                if others is not None and others.any():
+                    return Conflict(others, earlier, True)
         own = self._last[earlier].since(cells, width, clock.interval)
         if own is not None and threads is not None:
             own = own & (self._threads_of(earlier, width)[cells] != threads[:, None]).any(axis=1)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..numbers import Array
-from .races import Stamps
+from .races import Released, Stamps
 
 _NUMBER = 40
 _MIDDLE = 1 << (_NUMBER - 1)
@@ -55,6 +55,7 @@ class Allocation:
 
     def __init__(self, data: Array):
         self.data, self.stamps = data, Stamps(len(data))
+        self.released: dict[int, Released] = {}  # by the byte of what atomic updates released
         self._ways: dict[tuple[str, bool], Array] = {}
 
     def note_way(self, way: str, does: str, cells: Array, width: int) -> Array | None:

@@ -34,6 +34,8 @@ Place = tuple[str, int, int]
 _PRECISIONS = {"tf32": 0, "ieee": 2, "tf32x3": 2}
 _DIMENSIONS = {"x": 0, "y": 1, "z": 2}
 _ATOMICS = {"and": 1, "or": 2, "xor": 3, "add": 4, "fadd": 5, "max": 6, "min": 7, "umax": 8, "umin": 9, "exch": 10}
+_SEMANTICS = {"relaxed": 1, "acquire": 2, "release": 3, "acq_rel": 4}
+_SCOPES = {"gpu": 1, "cta": 2, "sys": 3}
 _ROUNDINGS = {"rtne": 1}
 
 
@@ -46,6 +48,7 @@ def parse_triton(text: str, is_own: Callable[[str], bool] = lambda file: True) -
     """
     places = _places(text, is_own)
     body = _DESCRIPTOR.sub(lambda found: f"!tt.tensordesc{_with_tensor(found[1])}", _ALIAS.sub("", text))
+    body = body.replace("scf.while : (", "scf.while () : (")  # which is how xDSL has a loop that carries nothing
     lines = [_generic(line, places) for line in body.splitlines() if line.strip()]
     try:
         return parse_module(_with_closed_functions(lines), "Triton's IR", (tt.TT, tt.GPU, tt.LLVM, Cf))
@@ -270,11 +273,24 @@ def _store(name: str, said: str, types: str) -> str:
 
 
 def _atomic(name: str, said: str, types: str) -> str:
-    kind = said.partition(",")[0]
+    kind, semantics, scope = (word.strip() for word in said.split(",")[:3])
     if kind not in _ATOMICS:
         raise UnsupportedError(f"{name} {kind} is not interpreted")
+    properties = f"atomic_rmw_op = {_ATOMICS[kind]} : i32, {_ordering(semantics, scope)}"
+    return _update(name, said, types, properties)
+
+
+def _compare_and_swap(name: str, said: str, types: str) -> str:
+    semantics, scope = (word.strip() for word in said.split(",")[:2])
+    return _update(name, said, types, _ordering(semantics, scope))
+
+
+def _ordering(semantics: str, scope: str) -> str:
+    return f"sem = {_SEMANTICS[semantics]} : i32, scope = {_SCOPES[scope]} : i32"
+
+
+def _update(name: str, said: str, types: str, properties: str) -> str:
     taken, _, result = types.partition(" -> ")
-    properties = f"atomic_rmw_op = {_ATOMICS[kind]} : i32, sem = 1 : i32, scope = 1 : i32"
     return f'"{name}"({", ".join(_operands(said))}) <{{{properties}}}> : {taken} -> {result}'
 
 
@@ -332,6 +348,7 @@ _FORMS: Mapping[str, Callable[[str, str, str], str]] = {
     ),
     "tt.join": _join, "tt.precise_sqrt": _same_type, "tt.precise_divf": _same_type, "tt.addptr": _add_pointer,
     "tt.load": _load, "tt.store": _store, "tt.atomic_rmw": _atomic, "tt.dot": _dot, "tt.return": _return,
+    "tt.atomic_cas": _compare_and_swap,
     "tt.reduce.return": _return, "tt.scan.return": _return, "tt.split": _split, "tt.cat": _join,
     "tt.make_tensor_descriptor": _make_descriptor, "tt.descriptor_load": _descriptor_load,
     "tt.descriptor_store": _descriptor_store, "tt.gather": _gather, "tt.histogram": _histogram,
