@@ -43,12 +43,21 @@ def _unpacked(x: Tensor, turned: Tensor, scale: Tensor) -> Tensor:
     return x @ weight * scale
 
 
+def _unpacked_rows(x: Tensor, packed: Tensor, scale: Tensor) -> Tensor:
+    weight = torch.stack((packed & 15, packed >> 4), -1).flatten(1)[:, : x.shape[1]].to(x.dtype) - 8
+    return x @ weight.T * scale
+
+
 def cases(*sizes: str) -> list[WrittenCase]:
     made = WrittenCases(sizes)
     for size, m, d, n in made.chosen((TINY, 3, 8, 5), (USUAL, 16, 1024, 1024), (ODD, 13, 1002, 771)):
         packed = torch.randint(256, (d // 2, n), dtype=torch.uint8)
         given = torch.randn(m, d), packed.T, torch.rand(n) + 0.5, torch.empty(m, n)
         made.add("int4 product", size, int4_matmul, given, {"unpacked": _unpacked})
+    for size, d, n in made.chosen((TINY, 7, 5), (USUAL, 4096, 1024), (ODD, 4095, 771)):
+        packed = torch.randint(256, (n, (d + 1) // 2), dtype=torch.uint8)
+        given = torch.randn(1, d), packed, torch.rand(n) + 0.5, torch.empty(1, n)
+        made.add("int4 product of one row", size, int4_matmul, given, {"unpacked": _unpacked_rows})
     for size, n, k in made.chosen((TINY, 50, 7), (USUAL, 1 << 20, 1024), (ODD, 1000003, 997)):
         way = Way(lambda x, k=k: torch.bincount(x, minlength=k), compiled=False)
         given = torch.randint(k, (n,)), torch.zeros(k, dtype=torch.int64)

@@ -240,3 +240,13 @@ def test_chained_small_products_have_lanes_along_their_batch(degree: int, dtype:
     plan = choose_plan(kernel, sizes, CPU).plan
     assert (plan.lanes, plan.tiles["e"]) == ("e", 16)
     assert choose_plan(kernel, {**sizes, "E": 3}, CPU).plan.lanes != "e"
+
+
+@pytest.mark.parametrize(("rows", "along"), [(1, True), (4, True), (64, False)])
+def test_few_rows_times_turned_weights_have_lanes_along_what_they_contract(rows: int, along: bool) -> None:
+    """Along it the elements of both lie side by side; along the columns each lane would be loaded by itself."""
+    kernel = kernel_of(build("matmul_bias")[1])
+    (dot,) = (op for op in kernel.walk() if isinstance(op, DotOp))
+    strides = {"a": (1024, 1), "b": (1, 1024), "bias": (1,), "out": (1024, 1)}
+    plan = choose_plan(kernel, {"M": rows, "N": 1024, "K": 1024}, CPU, strides=strides).plan
+    assert (plan.lanes == dot.axis.data) == along

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
 
+from ..analysis.needs.records import Dot
 from ..dialect import KernelOp, TensorArgumentType, TileOp, WholeOp
 from ..limits import Limits
 from ..pin import Pin
@@ -28,6 +29,20 @@ def warps_for(elements: int, limits: Limits) -> int:
     """Warps for a tile: about eight elements a thread, eight warps at most."""
     wanted = power_below(elements // (_ELEMENTS_A_THREAD * limits.warp))
     return min(wanted, _MOST_WARPS, power_below(limits.threads // limits.warp))
+
+
+THIN_SIDE = 8
+"""A dot's side of fewer positions leaves a CPU's accumulators idle, whose lanes then lie as well along what it
+contracts: there the rows of both operands may be contiguous, as the weights of a matrix times a vector are."""
+
+
+def contracted_thinly(dots: Iterable[Dot], extents: Mapping[str, int]) -> set[str]:
+    """The axes that dots with a thin side contract."""
+
+    def positions(axes: Iterable[str]) -> int:
+        return prod(extents[axis] for axis in axes)
+
+    return {dot.axis for dot in dots if min(positions(dot.rows), positions(dot.columns)) < THIN_SIDE}
 
 
 SWAP = 0.5

@@ -44,7 +44,7 @@ from ..limits import Limits
 from ..pin import NO_PIN, Pin
 from ..plan import Home, Plan
 from ..plan import StructuralChoices as StructuralChoices
-from .bounds import subsets, tensors_of
+from .bounds import contracted_thinly, subsets, tensors_of
 
 MAX_GPU_SIZE = 1 << 15
 """Elements of one axis that a GPU's program takes at once: 64 of each thread of 16 warps."""
@@ -120,6 +120,8 @@ class PlanSearchSpace:
         axes = [*self.tiles, *self.wholes]
         ranked = sorted(axes, key=lambda axis: (-votes[axis], self.extents[axis] <= 1, axis in self.tiles))
         sides = {axis for dot in self.needs.dots for axis in (*dot.rows, *dot.columns)}
+        if self.limits.warp == 1:
+            sides |= contracted_thinly(self.needs.dots, self.extents)
         able = [axis for axis in ranked if (votes[axis] > 0 or axis in sides) and axis not in self.ragged]
         return tuple(able) or tuple(ranked[:1])
 
