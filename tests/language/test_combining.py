@@ -247,3 +247,25 @@ def test_a_debugger_goes_through_kernels_that_scan():
     out = np.full_like(x, np.nan)
     uses_a_size.interpret(x, out, trace=True)
     assert not np.isnan(out).any()
+
+
+def summed_areas(x: Shaped[vk.Tensor, "M R C"], out: Shaped[vk.Tensor, "M R C"], highest: Shaped[vk.Tensor, "M C R"]):
+    i, u, v = vk.tile("M"), vk.whole("R"), vk.whole("C")
+    total = vk.cumulative_sum(vk.cumulative_sum(x[i, u, v], axis=v), axis=u)
+    out[i, u, v] = total
+    highest[i, v, u] = vk.cumulative_max(total, axis=v)
+
+
+@pytest.mark.sample(6)
+@pytest.mark.parametrize("rows", [1, 3, 16])
+@pytest.mark.parametrize("columns", [1, 4, 16])
+@pytest.mark.parametrize("lanes", ["i", "u", "v"])
+def test_scans_along_two_axes_in_any_chunks(lanes, columns, rows):
+    """What is scanned along one axis in chunks is kept for the scan along the other."""
+    kernel = vk.kernel(plan=vk.Pin(lanes=lanes, chunks={"u": rows, "v": columns}))(summed_areas)
+    x = np.random.default_rng(fresh_seed()).integers(-9, 9, (3, 7, 11))
+    expected = x.cumsum(2).cumsum(1)
+    out, highest = np.full_like(x, 77), np.full((3, 11, 7), 77)
+    kernel(x, out, highest)
+    np.testing.assert_array_equal(out, expected)
+    np.testing.assert_array_equal(highest, np.maximum.accumulate(expected, 2).transpose(0, 2, 1))

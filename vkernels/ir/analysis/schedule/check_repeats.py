@@ -125,21 +125,33 @@ def _loops_of_reduction(analysis: KernelAnalysis, op: ReductionOp | DotOp, loops
 
 
 def _first_misplaced_scan(schedule: NestSchedule, nest: Nest, paths: list[_Path]) -> SSAValue | None:
-    """A scan along another axis than the innermost loop that it needs, so that it could not carry its result."""
+    """A scan along another axis than the innermost loop that it needs, so that it could not carry its result; where
+    the nest stores that in its home, one that it reads along another axis."""
     analysis = schedule.analysis
-    for path in paths if analysis.scans else ():
-        if isinstance(path.item, ScanOp | ScanByOp) and path.item.axis.data in analysis.chunked:
-            needed = [axis for axis in path.loops if axis in analysis.chunks(path.item)]
-            if needed[-1] != path.item.axis.data:
-                missing = [result for result in path.item.results if result not in schedule.homes]
-                if not missing:
-                    raise PlanError(
-                        f"{label_of(path.item.results[0])} cannot be scanned in chunks of {needed[-1]}",
-                        place_of(path.item),
-                        help=f"Hold all of `{needed[-1]}` in one chunk.",
-                    )
-                return missing[0]
+    if not analysis.scans:
+        return None
+    scans = [path for path in paths if isinstance(path.item, ScanOp | ScanByOp)]
+    for path in scans:
+        along = _axis_scanned(path.item)
+        if along not in analysis.chunked:
+            continue
+        needed = [axis for axis in path.loops if axis in analysis.chunks(path.item)]
+        if needed[-1] != along:
+            others = [other.item for other in scans if _axis_scanned(other.item) in analysis.chunked - {along}]
+            missing = [result for op in (path.item, *others) for result in op.results if result not in schedule.homes]
+            if not missing:
+                raise PlanError(
+                    f"{label_of(path.item.results[0])} cannot be scanned in chunks of {needed[-1]}",
+                    place_of(path.item),
+                    help=f"Hold all of `{needed[-1]}` in one chunk.",
+                )
+            return missing[0]
     return None
+
+
+def _axis_scanned(op: Operation) -> str:
+    assert isinstance(op, ScanOp | ScanByOp)
+    return op.axis.data
 
 
 def _first_misplaced_reduction(schedule: NestSchedule, nest: Nest, paths: list[_Path]) -> SSAValue | None:
