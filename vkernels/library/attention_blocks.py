@@ -38,14 +38,14 @@ def is_seen(key, low, high, windowed):
 
 
 @vk.function
-def with_scores(score, scale, peak, total, a, dtype):
-    """The maximum so far and the sum of exponentials with more scores, what sums so far shrink by, and the scores'
-    exponentials, rounded to a dtype. Scores and their maximum are not scaled yet; the scale is positive."""
+def with_scores(score, scale, peak, a, dtype):
+    """The maximum so far with more scores, what sums so far shrink by, and the scores' exponentials, rounded to a
+    dtype. Scores and their maximum are not scaled yet; the scale is positive."""
     largest = vk.maximum(peak, vk.max(score, axis=a))
     base = vk.where(largest == float("-inf"), 0.0, largest)  # what is nothing but -inf so far adds nothing
     less = vk.exp((peak - base) * scale)
     weight = vk.exp((score - base) * scale).to(dtype)
-    return largest, total * less + vk.sum(weight, axis=a), less, weight
+    return largest, less, weight
 
 
 @vk.kernel
@@ -97,7 +97,8 @@ def attention_blocks(
         for step in vk.range(0, masked):
             near = begin + keys * step
             score = vk.dot(k[b, g, near + a, d], query)
-            peak, total, less, weight = with_scores(score, scale, peak, total, a, v.dtype)
+            peak, less, weight = with_scores(score, scale, peak, a, v.dtype)
+            total = total * less + vk.sum(weight, axis=a)
             result = vk.dot(v[b, g, near + a, e], weight, result * less)
         # Read again: what goes into products of several loops is kept in AMD's shared memory all the time.
         query = vk.load(q[b, g, r, d, first + m], where=is_query & (masked < steps))
@@ -105,9 +106,12 @@ def attention_blocks(
         near = begin + keys * step
         seen = is_seen(vk.cast(keys * step + a, vk.int32), low, high, windowed)
         score = vk.where(seen, vk.dot(k[b, g, near + a, d], query), float("-inf"))
-        peak, total, less, weight = with_scores(score, scale, peak, total, a, v.dtype)
-        if not kept:
+        peak, less, weight = with_scores(score, scale, peak, a, v.dtype)
+        if kept:
+            total = total * less + vk.sum(weight, axis=a)
+        else:
             weights[b, g, p, r, a, m] = weight
+            total = total * less + vk.sum(weights[b, g, p, r, c, m], axis=c)
             weight = weights[b, g, p, r, c, m]
         value = vk.load(v[b, g, near + c, e], where=near + c < end)
         result = vk.dot(value, weight, result * less)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import f32, i32
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation, OpResult, SSAValue
 
-from ..dialect import DotOp, ReadOp, arith, element_of
+from ..dialect import DotOp, PhaseOp, ReadOp, YieldOp, arith, element_of
+from ..dialect.blocks import terminator
 from ..dialect.words import depth_of
 
 
@@ -22,7 +23,7 @@ class NarrowDot:
     def operands(self) -> tuple[SSAValue, SSAValue]:
         """Both operands before they are extended."""
         left, right = self.extensions
-        return left.operands[0], right.operands[0]
+        return _source(left.operands[0]), _source(right.operands[0])
 
 
 def narrow_dot(dot: Operation | None) -> NarrowDot | None:
@@ -51,13 +52,33 @@ def narrow_dots_beside(dot: DotOp) -> int:
 def load_of(operand: SSAValue) -> ReadOp | None:
     """The load of an operand that is loaded for a dot alone."""
     load = operand.owner
-    return load if isinstance(load, ReadOp) and operand.has_one_use() else None
+    return load if isinstance(load, ReadOp) and only_user(operand) is not None else None
+
+
+def only_user(value: SSAValue) -> Operation | None:
+    """The one operation that uses a value, in its phase or a later one; None if there are several."""
+    uses = list(value.uses)
+    if len(uses) != 1:
+        return None
+    user, phase = uses[0].operation, uses[0].operation.parent_op()
+    if isinstance(user, YieldOp) and isinstance(phase, PhaseOp):
+        return only_user(phase.results[uses[0].index])
+    return user
+
+
+def _source(value: SSAValue) -> SSAValue:
+    """The value that a phase yields for its result; of another value, the value itself."""
+    phase = value.owner
+    if isinstance(phase, PhaseOp) and isinstance(value, OpResult):
+        return _source(terminator(phase.body.block).operands[value.index])
+    return value
 
 
 def _extension(value: SSAValue) -> Operation | None:
     """What extends narrow elements for a dot alone."""
+    value = _source(value)
     extension = value.owner
-    if not isinstance(extension, arith.ExtFOp | arith.ExtSIOp | arith.ExtUIOp) or not value.has_one_use():
+    if not isinstance(extension, arith.ExtFOp | arith.ExtSIOp | arith.ExtUIOp) or only_user(value) is None:
         return None
     narrow, wide = element_of(extension.operands[0]), element_of(extension.results[0])
     return extension if depth_of(narrow) is not None and wide in (i32, f32) else None

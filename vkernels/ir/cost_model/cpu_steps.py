@@ -99,7 +99,7 @@ def step_cycles(step: LoopStep, loop: Loop, at: PlanBatch, limits: Limits, width
         beside = np.where(rows >= LEAST_TURNED, slots(step.axes, at, width) * _shuffles(rows, width), beside)
         cost = np.where(rows >= LEAST_TURNED, at.tile(step.axes) / rows, cost)
     arithmetic = _plus(arithmetic, beside, 1)
-    hops = SPLIT * _splits(step, at, width) + _selected(step, loop, at)
+    hops = SPLIT * _splits(step, at, width) + _selected(step, loop, at) / depth_of(step, words)
     hops = hops + cycles_of_hops(step, loop, at, limits) + _waited(step, at, limits)
     hops = hops + (TESTED if touch.breaks else 0.0)
     if touch.writes:

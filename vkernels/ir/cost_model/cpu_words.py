@@ -10,8 +10,8 @@ import numpy as np
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation, SSAValue
 
-from ..analysis.words import NarrowDot, load_of, narrow_dot, narrow_dots_beside
-from ..dialect import DotOp, ReadOp, ScratchType, axes_of, element_of
+from ..analysis.words import NarrowDot, load_of, narrow_dot, narrow_dots_beside, only_user
+from ..dialect import DotOp, ReadOp, axes_of, element_of
 from ..dot_units import MATRIX_REGISTERS, OnUnit, units_for
 from ..limits import Limits
 from ..word_kinds import MATRIX_SIDE
@@ -82,7 +82,8 @@ def words_of(loop: Loop, at: PlanBatch, limits: Limits) -> Words:
 
 @dataclass(frozen=True)
 class _Operand:
-    """An operand of a dot before its `extension`, how it is loaded in the loop, if it is, and whether plans pack it."""
+    """An operand of a dot before its `extension`, how it is loaded in the loop, if it is, and whether it is in words
+    there: packed, or in a home of words."""
 
     value: SSAValue
     extension: Operation
@@ -96,9 +97,10 @@ class _Operand:
 
     @property
     def is_computed(self) -> bool:
-        """Whether it is no tensor's: then it is in registers, or in a home or scratchpad, which plans lay out."""
-        load = load_of(self.value)
-        return load is None or isinstance(load.base.type, ScratchType)
+        """Whether the loop loads no tensor for it: then it is in registers, or in a home or scratchpad, which plans lay
+        out."""
+        load, touch = load_of(self.value), self.touch
+        return load is None or touch is None or touch.home is not None
 
 
 def _add(found: Words, dot: DotOp, narrow: NarrowDot, loop: Loop, at: PlanBatch, limits: Limits) -> None:
@@ -108,8 +110,8 @@ def _add(found: Words, dot: DotOp, narrow: NarrowDot, loop: Loop, at: PlanBatch,
     if sum(along) != 1 or lanes == axis or lanes is None:
         return
     number = along.index(True)
-    first, second = (_operand(narrow, each, loop, at) for each in (number, 1 - number))
-    if any(_touch(value, loop) is not None for value in (dot.left, dot.right)):
+    first, second = (_operand(narrow, each, dot, loop, at) for each in (number, 1 - number))
+    if _touch(second.extension.results[0], loop) is not None:
         return  # a home holds what was extended before
     if not _can_join(first, (lanes, axis)) or not _lies_side_by_side(second):
         return
@@ -154,11 +156,13 @@ def _add(found: Words, dot: DotOp, narrow: NarrowDot, loop: Loop, at: PlanBatch,
     found.shapes.append((on_matrix, rows, at.size(lanes)))
 
 
-def _operand(narrow: NarrowDot, number: int, loop: Loop, at: PlanBatch) -> _Operand:
-    value = narrow.operands[number]
+def _operand(narrow: NarrowDot, number: int, dot: DotOp, loop: Loop, at: PlanBatch) -> _Operand:
+    value, extension = narrow.operands[number], narrow.extensions[number]
     touch = _touch(value, loop)
     is_packed = touch is not None and touch.place in at.choices.packs
-    return _Operand(value, narrow.extensions[number], touch, is_packed)
+    extended = _touch(extension.results[0], loop)
+    is_in_words = touch is not None and touch.is_laid_out and only_user(value) is extension
+    return _Operand(value, extension, touch, is_packed or is_in_words or extended is not None)
 
 
 def _touch(value: SSAValue, loop: Loop) -> LoopAccess | None:
@@ -170,7 +174,7 @@ def _can_join(first: _Operand, axes: tuple[str, str]) -> bool:
     """Whether the operand along the lanes is packed, computed, or lies along one of these axes."""
     if first.is_packed or first.is_computed:
         return True
-    return first.touch is not None and first.touch.home is None and first.touch.run in axes
+    return first.touch is not None and first.touch.run in axes
 
 
 def _lies_side_by_side(second: _Operand) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from jaxtyping import Float, Int
@@ -91,13 +93,28 @@ def of_scores(
     out[e, i] = vk.dot(v[j, e], p.to(v.dtype)) / vk.sum(p, axis=j)
 
 
+@vk.kernel
+def of_steps(q: Float[vk.Tensor, "M D"], k: Float[vk.Tensor, "S N D"], out: Float[vk.Tensor, "S N M"]):
+    i = vk.tile("M")
+    j = vk.whole("N")
+    d = vk.whole("D")
+    query = q[i, d]
+    vk.phase()
+    for s in vk.range("S"):
+        out[s, j, i] = vk.dot(k[s, j, d], query)
+
+
 DTYPES = {np.dtype(np.uint16): "bfloat16", np.dtype(np.float32): "float32", np.dtype(np.int64): "int64"}
 
 
-def _run(kernel: vk.Kernel, plan: Plan, arrays: dict[str, np.ndarray], sizes: dict[str, int]) -> ModuleOp:
+def _run(
+    kernel: vk.Kernel, plan: Plan, arrays: dict[str, np.ndarray], sizes: dict[str, int], facts: Facts | None = None
+) -> ModuleOp:
     """Run a kernel with a matrix unit in software; its mapped IR."""
     module = kernel.build(Signature(tuple((name, DTYPES[each.dtype]) for name, each in arrays.items()), (), ()))
-    facts = Facts(strides={name: (-1, 1) if each.ndim == 2 else (1,) for name, each in arrays.items()}, distinct=True)
+    facts = facts or Facts(
+        strides={name: (-1, 1) if each.ndim == 2 else (1,) for name, each in arrays.items()}, distinct=True
+    )
     mapped = run_passes(cpu_pipeline(plan, facts, units=("amx-bf16",)), module)
     lowered = lower_to_llvm(next(iter(mapped.ops)), 64, ToBf16.FLUSHED)
     Call(compile_lowered(lowered, units=software_units), list(arrays.values()), sizes).run()
@@ -162,6 +179,25 @@ def test_products_of_products(rows: int, online: tuple[str, ...], shape: tuple[i
     p = np.exp(score - score.max(0))
     exact, size = ((p.T @ each).T / p.sum(0) for each in (last, np.abs(last)))
     assert (np.abs(out - exact) <= 2.0**-7 * size + 2.0**-20).all()
+
+
+@pytest.mark.sample(4)
+@pytest.mark.parametrize("shape", [(6, 32, 64), (33, 70, 40), (1, 1, 1), (64, 64, 96)])
+@pytest.mark.parametrize(("rows", "home"), [(16, Home.MEMORY), (32, Home.MEMORY), (20, Home.SHARED)])
+def test_homes_hold_words(rows: int, home: Home, shape: tuple[int, int, int]) -> None:
+    """What is read again and again is joined to words once."""
+    m, n, d = shape
+    q, k, out = _bf16((m, d), 1), _bf16((3, n, d), 2), guarded(np.full((3, n, m), np.nan, np.float32))
+    plan = Plan({"i": rows}, {"j": 32, "d": 32}, {"query": home}, lanes="i")
+    sizes = {"M": m, "N": n, "D": d, "S": 3}
+    facts = Facts(sizes if home is Home.SHARED else {}, strides={"q": (-1, 1), "k": (-1, -1, 1)}, distinct=True)
+    mapped = _run(of_steps, plan, {"q": q, "k": k, "out": out}, sizes, facts)
+    text = print_module(mapped)
+    assert re.search(rf"{'scratch' if home is Home.SHARED else 'buffer'}<\[[^]]*\], i32>", text)
+    assert "vk.dot " not in text
+    one, other = numbers(q).astype(np.float64), numbers(k).astype(np.float64)
+    for step in range(3):
+        _check(out[step], other[step], one.T)
 
 
 def _check(out: np.ndarray, one: np.ndarray, other: np.ndarray, exactly: bool = False) -> None:

@@ -25,7 +25,7 @@ from ..split_phases import split_phases
 from .barriers import Hazards
 from .check_plan import check_plan
 from .cut_launches import emit_cut
-from .find_words import find_word_dots
+from .find_words import find_word_dots, words_in_homes
 from .frames import LoopFrame
 from .k_major import emit_k_major
 from .launches import emit_launch
@@ -125,6 +125,7 @@ def map_kernel(kernel: KernelOp, plan: Plan, facts: Facts, units: Sequence[str] 
     top.values.update(zip(kernel.body.block.args, mapped.body.block.args, strict=True))
     state = MappingState(planned.analysis, planned.schedule, plan, facts, top, gpu)
     state.words = find_word_dots(planned, units)
+    state.word_homes = words_in_homes(planned, state.words)
     emit_sizes(state)
     emit_packs(state)
     emit_k_major(state)

@@ -71,12 +71,14 @@ def _mapped(state: MappingState, op: Operation, operands: list[SSAValue], region
 def _emit_plain(state: MappingState, frame: LoopFrame, op: Operation) -> None:
     """Emit an operation as written, with its regions, but with safe operands at positions out of range."""
     operands = [value_in(state, frame, operand) for operand in op.operands]
-    if isinstance(op, arith.ExtFOp | arith.ExtSIOp | arith.ExtUIOp) and is_packed_extended(state, op.operands[0]):
+    if isinstance(op, arith.ExtFOp | arith.ExtSIOp | arith.ExtUIOp) and is_packed_extended(
+        state, state.analysis.source(op.operands[0])
+    ):
         frame.values[op.results[0]] = operands[0]
         return
     if (axis := joined_along(state, op)) is not None:
-        elements = zeroed(state, frame, op.operands[0], operands[0], axis)
-        frame.values[op.results[0]] = frame.add(WordsOp(elements, axis))
+        in_words = state.analysis.source(op.operands[0]) in state.word_homes
+        frame.values[op.results[0]] = operands[0] if in_words else as_words(state, frame, op.operands[0], axis)
         return
     if isinstance(op, _DIVISIONS):
         operands[1] = masked(frame, excess_mask(state, frame, operands[1].type), operands[1], 1)
@@ -117,6 +119,11 @@ def zeroed(state: MappingState, frame: LoopFrame, written: SSAValue, value: SSAV
     """An operand of a dot, with zeros at positions out of range along the contracted axis."""
     mask = None if _is_zero_outside(state, written) else below(frame, axis, state.axes[axis].size, value.type)
     return masked(frame, mask, value, 0)
+
+
+def as_words(state: MappingState, frame: LoopFrame, value: SSAValue, axis: str) -> SSAValue:
+    """A value's elements joined to words along an axis that is contracted."""
+    return frame.add(WordsOp(zeroed(state, frame, value, value_in(state, frame, value), axis), axis))
 
 
 def _is_zero_outside(state: MappingState, value: SSAValue) -> bool:

@@ -2,9 +2,9 @@
 
 Packed operands are words in memory. Others are joined where they are loaded or computed, if their tensors' strides let
 that be cheap: of the operand along the lanes, rows of neighbouring elements are interleaved; of the other one, elements
-along the contracted axis lie side by side, as a word. Block units, and those that take the other sign, need packs. For
-a matrix unit joined words are written to memory first, those of rows that lie across the contracted axis turned; it
-reads rows where they are if none is masked.
+along the contracted axis lie side by side, as a word. Homes of the first hold words, too, where nothing else takes
+them. Block units, and those that take the other sign, need packs. For a matrix unit joined words are written to memory
+first, those of rows that lie across the contracted axis turned; it reads rows where they are if none is masked.
 
 A unit that reads one operand with the other sign gets it with 128 added to each element, modulo 256. What that adds to
 the sum, 128 times the sum of the other operand, is found while that operand is packed, and corrected first: exact in
@@ -16,14 +16,14 @@ its registers. A block unit takes tiles of an even number of rows and of columns
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 
-from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.builtin import IntegerType, StringAttr, i32, i64
 from xdsl.ir import Operation, SSAValue
 
-from ...analysis.words import load_of, narrow_dot, narrow_dots_beside
+from ...analysis.words import load_of, narrow_dot, narrow_dots_beside, only_user
 from ...dialect import DotOp, ScratchType, axes_of
 from ...dot_units import MATRIX_REGISTERS, MatrixBlocks, OnUnit, units_for
 from .planned_kernel import PlannedKernel
@@ -44,6 +44,15 @@ class WordOperand:
     signed: bool = True
     in_rows: bool = False
     wide: bool = False
+
+
+@dataclass(frozen=True)
+class HomeOfWords:
+    """A home that holds words of `depth` elements along an axis, as integers of a type."""
+
+    axis: str
+    depth: int
+    element: IntegerType
 
 
 @dataclass(frozen=True)
@@ -92,8 +101,10 @@ def word_dot(planned: PlannedKernel, dot: DotOp, units: Iterable[str]) -> tuple[
     of_first, of_second = narrow.elements[number], narrow.elements[1 - number]
     packed = {planned.kernel.parameter(name) for name in plan.packs}
     joined = tuple(value for value in (first, second) if (load := load_of(value)) is None or load.base not in packed)
-    extended = (extension.results[0] for extension in narrow.extensions if extension.operands[0] in joined)
-    if any(planned.schedule.home_of(value) is not None for value in extended):
+    wide = [narrow.extensions[each].results[0] for each in (number, 1 - number)]
+    if any(planned.schedule.home_of(value) is not None for value in (second, wide[1])):
+        return dot, None
+    if planned.schedule.home_of(wide[0]) not in (None, wide[0]):
         return dot, None
     if first in joined and not _can_join_lanes(planned, first, dot.axis.data):
         return dot, None
@@ -115,8 +126,26 @@ def _can_join_lanes(planned: PlannedKernel, first: SSAValue, contracted: str) ->
     assert lanes is not None, "words need lanes"
     if sum(planned.axes[axis].size > 1 for axis in axes_of(first)) > 2:
         return False
-    is_computed = load is None or isinstance(load.base.type, ScratchType)
+    is_computed = load is None or isinstance(load.base.type, ScratchType) or _has_home(planned, first)
     return is_computed or any(_lies_along(planned, first, axis) for axis in (lanes, contracted))
+
+
+def _has_home(planned: PlannedKernel, first: SSAValue) -> bool:
+    return planned.schedule.home_of(first) is not None
+
+
+def words_in_homes(planned: PlannedKernel, dots: Mapping[Operation, WordDot]) -> dict[SSAValue, HomeOfWords]:
+    """The values whose homes hold words: those that only go to a dot on a unit, before or after they are extended."""
+    found: dict[SSAValue, HomeOfWords] = {}
+    for dot, word in dots.items():
+        assert isinstance(dot, DotOp), "words are of dots"
+        narrow = narrow_dot(dot)
+        assert narrow is not None, "found as a dot of words"
+        extension = narrow.extensions[narrow.operands.index(word.first)]
+        for value, user in ((word.first, extension), (extension.results[0], dot)):
+            if planned.schedule.home_of(value) is value and only_user(value) is user:
+                found[value] = HomeOfWords(dot.axis.data, word.on.unit.depth, i64 if word.on.unit.is_block else i32)
+    return found
 
 
 def _lies_along(planned: PlannedKernel, operand: SSAValue, run: str) -> bool:

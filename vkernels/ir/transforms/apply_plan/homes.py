@@ -8,21 +8,36 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, DenseArrayBase, Inte
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from ...analysis.axes import MappedAxis
-from ...dialect import BufferOp, BufferType, IndexAttr, LoadOp, ScratchOp, ScratchType, StoreOp, axes_of, element_of
+from ...dialect import (
+    BufferOp,
+    BufferType,
+    IndexAttr,
+    LoadOp,
+    ScratchOp,
+    ScratchType,
+    StoreOp,
+    arith,
+    axes_of,
+    element_of,
+    sizes_of,
+    tile_type,
+)
 from ...errors import PlanError
 from ...plan import Home
+from .find_words import HomeOfWords
 from .frames import LoopFrame
 from .mapping_state import MappingState
 
 
 def memory_of(state: MappingState, home: SSAValue) -> SSAValue:
     """The memory of a home, made on first use: in the launch, or at the top level if it outlasts launches."""
-    label = home.name_hint or "value"
+    label, words = home.name_hint or "value", state.word_homes.get(home)
+    element = element_of(home) if words is None else words.element
     if home in state.lasting:
-        return lasting(state, home, label, home_axes(state, home), element_of(home))
+        return lasting(state, home, label, home_axes(state, home), element, words)
     if home not in state.homes:
         kind = state.schedule.homes[home]
-        state.homes[home] = make_memory(state, label, home_axes(state, home), element_of(home), kind)
+        state.homes[home] = make_memory(state, label, home_axes(state, home), element, kind, words)
     return state.homes[home]
 
 
@@ -32,18 +47,20 @@ def home_axes(state: MappingState, value: SSAValue) -> list[str]:
 
 
 def make_memory(
-    state: MappingState, label: str, shape: Sequence[int | str], element: Attribute, home: Home
-) -> SSAValue:
+    state: MappingState, label: str, shape: Sequence[int | str], element: Attribute, home: Home,
+    words: HomeOfWords | None = None,
+) -> SSAValue:  # fmt: skip
     """Memory of one program at the top of the launch, with numbers and axes as dimensions: on chip, or swap space.
+    `words`: what it holds in place of elements.
 
     Raises `PlanError` for on-chip memory along an axis whose extent facts do not give.
     """
     assert state.launch is not None
-    sizes = [d if isinstance(d, int) else _elements(state.axes[d], home) for d in shape]
+    sizes = [d if isinstance(d, int) else _elements(state.axes[d], home, words) for d in shape]
     unknown = [d for d, size in zip(shape, sizes, strict=True) if size is None]
     op: Operation
     if home is not Home.SHARED:
-        lengths = [state.length_of(str(axis)) for axis in unknown]
+        lengths = [_length_of(state, str(axis), words) for axis in unknown]
         op = BufferOp(label, lengths, BufferType([DYNAMIC_INDEX if n is None else n for n in sizes], element))
     elif unknown:
         raise PlanError(
@@ -58,18 +75,28 @@ def make_memory(
     return made
 
 
-def _elements(axis: MappedAxis, home: Home) -> int | None:
+def _elements(axis: MappedAxis, home: Home, words: HomeOfWords | None) -> int | None:
     """The elements of a home along an axis; swap space has no more than the call needs."""
-    return axis.capacity if home is Home.SHARED else axis.length
+    found = axis.capacity if home is Home.SHARED else axis.length
+    return found if found is None or words is None or words.axis != axis.name else found // words.depth
+
+
+def _length_of(state: MappingState, axis: str, words: HomeOfWords | None) -> SSAValue:
+    """The same, at the top level."""
+    found = state.length_of(axis)
+    if words is None or words.axis != axis:
+        return found
+    return state.top.combined(arith.FloorDivSIOp, found, state.top.number(words.depth))
 
 
 def lasting(
-    state: MappingState, value: SSAValue, label: str, shape: Sequence[int | str], element: Attribute
-) -> SSAValue:
+    state: MappingState, value: SSAValue, label: str, shape: Sequence[int | str], element: Attribute,
+    words: HomeOfWords | None = None,
+) -> SSAValue:  # fmt: skip
     """Memory of every program that outlasts launches, made at the top level on first use."""
     found = state.lasting[value]
     if found is None:
-        sizes = [state.top.number(d) if isinstance(d, int) else state.length_of(d) for d in shape]
+        sizes = [state.top.number(d) if isinstance(d, int) else _length_of(state, d, words) for d in shape]
         found = state.lasting[value] = state.buffer_for_programs(label, sizes, element)
         found.name_hint = label
     return found
@@ -93,7 +120,10 @@ def load_chunk(
     """Load this chunk of a value from memory like a home's, which holds whole chunks: nothing is masked. `home`: what
     names the memory, if it may outlast launches."""
     offsets, properties = _access(state, frame, home, value)
-    type_ = state.mapped_type(value.type)
+    type_, words = state.mapped_type(value.type), _words_of(state, home)
+    if words is not None:
+        sizes = {axis: n // (words.depth if axis == words.axis else 1) for axis, n in sizes_of(type_).items()}
+        type_ = tile_type(words.element, sizes, sizes.values())
     return frame.add(LoadOp.create(operands=[memory, *offsets], properties=properties, result_types=[type_]))
 
 
@@ -116,8 +146,11 @@ def _access(
 ) -> tuple[list[SSAValue], dict[str, Attribute]]:
     """Offsets and properties of an access at each axis's own position; tile axes start at 0."""
     offsets, indices = ([], []) if home is None else first_indices(state, home)
+    words = _words_of(state, home)
     for axis in home_axes(state, value):
         base = None if state.axes[axis].is_tile else frame.span(axis).base
+        if base is not None and words is not None and axis == words.axis:
+            base = frame.combined(arith.FloorDivSIOp, base, frame.number(words.depth))
         indices.append(IndexAttr([(axis, 1)], -1 if base is None else len(offsets)))
         if base is not None:
             offsets.append(base)
@@ -127,6 +160,10 @@ def _access(
         "guarded": DenseArrayBase.from_list(i64, []),
         "operandSegmentSizes": DenseArrayBase.from_list(IntegerType(32), [1, len(offsets), 0, 0]),
     }
+
+
+def _words_of(state: MappingState, home: SSAValue | None) -> HomeOfWords | None:
+    return None if home is None else state.word_homes.get(home)
 
 
 def first_indices(state: MappingState, base: SSAValue) -> tuple[list[SSAValue], list[IndexAttr]]:

@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from ...analysis.axes import MappedAxis
 from ...dialect import BufferOp, BufferType, LoadOp, arith, axes_of, element_of, tile_type
-from .find_words import WordDot, WordOperand
+from .find_words import HomeOfWords, WordDot, WordOperand
 from .frames import LoopFrame
 from .planned_kernel import PlannedKernel
 
@@ -64,17 +64,18 @@ class KMajorCopy:
 class MappingState(PlannedKernel):
     """A kernel with its plan, and what has been emitted so far.
 
-    `top`: the mapped kernel's top level. `gpu`: whether it is for one. `launch`: the launch that is being filled, with
-    its program `coordinates` by axis. `homes`: memory of the launch, by the value that names the home. `second`: second
-    copies of its scratchpads. `packed`: for the result of a packed tensor's load, the pack and its buffer of shape
-    [programs along each batch axis and the tile axis, elements along the whole axis, elements of a tile], or as
-    `packs.py` has it. `words`: dots that run on a dot unit. `excess`: for the result of an operand's load, its pack and
-    a buffer of what flipping the other operand changes in the sum, to be added, of shape [programs along each batch
-    axis and the tile axis, elements of a tile]. `lasting`: homes and scratchpads that outlast launches, by the value
-    that names each, with their buffer once it exists. `partials`: buffers of partial results along a split axis, by the
-    reduction's result. `exclusive`: tensors that no two programs of the launch update at once. `copies`: private copies
-    of those, where there are several, with the number of the program's own. `k_major`: copies of tensors that loads
-    read in their place.
+    `top`: the mapped kernel's top level. `gpu`: whether it is for one. `launch`: the launch that is being filled,
+    with its program `coordinates` by axis. `homes`: memory of the launch, by the value that names the home.
+    `second`: second copies of its scratchpads. `packed`: for the result of a packed tensor's load, the pack and its
+    buffer of shape [programs along each batch axis and the tile axis, elements along the whole axis, elements of a
+    tile], or as `packs.py` has it. `words`: dots that run on a dot unit. `word_homes`: values whose homes hold
+    words. `excess`: for the result of an operand's load, its pack and a buffer of what flipping the other operand
+    changes in the sum, to be added, of shape [programs along each batch axis and the tile axis, elements of a
+    tile]. `lasting`: homes and scratchpads that outlast launches, by the value that names each, with their buffer
+    once it exists. `partials`: buffers of partial results along a split axis, by the reduction's result.
+    `exclusive`: tensors that no two programs of the launch update at once. `copies`: private copies of those, where
+    there are several, with the number of the program's own. `k_major`: copies of tensors that loads read in their
+    place.
     """
 
     top: LoopFrame
@@ -85,6 +86,7 @@ class MappingState(PlannedKernel):
     second: dict[SSAValue, SSAValue] = field(default_factory=dict)
     packed: dict[SSAValue, tuple[Pack, SSAValue]] = field(default_factory=dict)
     words: Mapping[Operation, WordDot] = field(default_factory=dict)
+    word_homes: Mapping[SSAValue, HomeOfWords] = field(default_factory=dict)
     excess: dict[SSAValue, tuple[Pack, SSAValue]] = field(default_factory=dict)
     lasting: dict[SSAValue, SSAValue | None] = field(default_factory=dict)
     partials: dict[SSAValue, SSAValue] = field(default_factory=dict)

@@ -15,8 +15,9 @@ from ...analysis.schedule.nests import Nest, operands_along
 from ...analysis.schedule.reach import Reach
 from ...dialect import DotOp, ReductionOp, ScanByOp, ScanOp, arith, element_of
 from ...dialect.combining import neutral_of
+from ...dialect.words import depth_of
 from .access import value_in
-from .emit import emit_here, neutral_outside, zeroed
+from .emit import as_words, emit_here, neutral_outside, zeroed
 from .frames import LoopFrame, Span, Visited, combine, conditional, filled, put_aside
 from .guards import guard
 from .homes import store_home
@@ -94,9 +95,17 @@ def _fill(state: MappingState, frame: LoopFrame, items: Sequence[Operation], nes
     """The body of the innermost loop: items and effects in program order, then stores into homes."""
     for op in sorted({*items, *nest.effects}, key=state.analysis.position.__getitem__):
         emit(state, frame, op)
-    made = [(value, home, value_in(state, frame, value)) for value, home in nest.stores]
+    made = [(value, home, _stored(state, frame, value)) for value, home in nest.stores]
     for value, home, new in made:
         store_home(state, frame, home, value, new)
+
+
+def _stored(state: MappingState, frame: LoopFrame, value: SSAValue) -> SSAValue:
+    """What a value's home takes. What is extended for a unit, or packed, is words already."""
+    made, words = value_in(state, frame, value), state.word_homes.get(value)
+    if words is None or depth_of(element_of(made)) is None:
+        return made
+    return as_words(state, frame, value, words.axis)
 
 
 # Reductions.

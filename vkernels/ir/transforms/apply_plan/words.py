@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.ir import Operation, SSAValue
 
-from ...analysis.words import narrow_dot
+from ...analysis.words import narrow_dot, only_user
 from ...dialect import DotOp, LoadOp, WordDotOp, arith, element_of
 from .access import value_in
 from .frames import LoopFrame, broadcast
@@ -48,10 +48,9 @@ def joined_along(state: MappingState, extension: Operation) -> str | None:
     """The axis along which a dot's operand, which is no longer extended, becomes words; None for other operations."""
     if not state.words or not isinstance(extension, arith.ExtFOp | arith.ExtSIOp | arith.ExtUIOp):
         return None
-    users = [use.operation for use in extension.result.uses]
-    word = state.words.get(users[0]) if len(users) == 1 else None
-    if word is None or all(value is not extension.operands[0] for value in word.joined):
+    dot = only_user(extension.result)
+    word = None if dot is None else state.words.get(dot)
+    if word is None or state.analysis.source(extension.operands[0]) not in word.joined:
         return None
-    (dot,) = users
     assert isinstance(dot, DotOp), "words are of dots"
     return dot.axis.data
