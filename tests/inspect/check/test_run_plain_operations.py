@@ -10,6 +10,7 @@ import torch
 
 from vkernels.inspect.cases import executed
 from vkernels.inspect.check.run_inputs import ran_on_inputs
+from vkernels.ir.errors import ArgumentError
 from vkernels.ir.interpret.ttir.plain import FUNCTIONS, device_function
 
 TRITON = """
@@ -108,13 +109,43 @@ def population(x, out, N: tl.constexpr):
 
 @triton.jit
 def passed(x, out, N: tl.constexpr):
-    tl.store(out + tl.arange(0, N), x.load([0]))
+    tl.store(out + tl.arange(0, 512), x.load([0]))
+
+@triton.jit
+def given_boxes(x, out, N: tl.constexpr):
+    for row in range(0, 8, 4):
+        i = (row + tl.arange(0, 4)[:, None]) * 8 + tl.arange(0, 8)[None, :]
+        tl.store(out + i, x.load([row, 0]) + x.shape[0])
+
+@triton.jit
+def beyond_rows(x, out, N: tl.constexpr):
+    i = tl.arange(0, 4)[:, None] * 8 + tl.arange(0, 8)[None, :]
+    tl.store(out + i, x.load([8, 0]))
+
+def descriptor(rows=6, box=(4, 8)):
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    given, grid = inputs()
+    return given | {"x": TensorDescriptor(given["x"], [rows, 8], [8, 1], list(box))}, grid
+
+def too_many_rows():
+    return descriptor(9)
+
+def other_boxes():
+    return descriptor(box=(8, 8))
+
+def odd_stride():
+    given, grid = inputs()
+    return given | {"x": given["x"].as_strided((4, 8), (9, 1))}, grid
+
+def whole_tensor():
+    given, grid = inputs()
+    return given | {"x": given["x"][:48].reshape(6, 8)}, grid
 
 def inputs():
     GIVEN["x"], GIVEN["out"] = torch.randn(64, generator=RANDOM), torch.zeros(128)
     return dict(GIVEN), 1
 """
-X, OUT = "*fp32", "*fp32"
 
 
 @pytest.fixture(scope="module")
@@ -124,12 +155,13 @@ def file(tmp_path_factory):
     return str(path)
 
 
-def ran(file, name, architecture="sm_90", x="*fp32"):
+def ran(file, name, architecture="sm_90", x="*fp32", inputs="inputs"):
+    divisible = ["out"] if x.startswith("tensordesc") else ["x", "out"]
     case = {
         "kind": "jit", "source": {"name": name, "module": "", "file": file}, "types": {"x": x, "out": "*fp32"},
-        "constants": {"N": 64}, "divisible": ["x", "out"], "number": 0, "warps": None, "stages": None,
+        "constants": {"N": 64}, "divisible": divisible, "number": 0, "warps": None, "stages": None,
     }  # fmt: skip
-    return ran_on_inputs({"case": case, "inputs": "inputs", "architecture": architecture})
+    return ran_on_inputs({"case": case, "inputs": inputs, "architecture": architecture})
 
 
 def histogram(x):
@@ -178,11 +210,41 @@ def test_what_is_wrong_is_found(file, name, said):
     [
         ("wide", "*fp32", "boxes of more than 256 positions is not interpreted"),
         ("population", "*fp32", "tt.extern_elementwise of __nv_popc is not interpreted"),
-        ("passed", "tensordesc<fp32[64]>", "tensor descriptors that a launch passes are not interpreted"),
+        ("passed", "tensordesc<fp32[512]>", "`x`: boxes of more than 256 positions are not interpreted"),
     ],
 )
 def test_what_the_interpreter_lacks_is_named(file, name, x, said):
     assert said in ran(file, name, x=x)["unknown"]
+
+
+BOXES = "tensordesc<fp32[4,8]>"
+
+
+@pytest.mark.parametrize("inputs", ["descriptor", "whole_tensor"])
+def test_descriptors_may_be_passed(file, inputs):
+    assert ran(file, "given_boxes", x=BOXES, inputs=inputs) == {"programs": 1}
+    given = executed(file).GIVEN
+    np.testing.assert_array_equal(given["out"].numpy()[:64], np.pad(given["x"].numpy()[:48], (0, 16)) + 6)
+
+
+def test_a_descriptor_of_more_than_the_tensor_is_found(file):
+    assert (
+        "at byte 256 of `x`, outside its 256 bytes"
+        in ran(file, "beyond_rows", x=BOXES, inputs="too_many_rows")["finding"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("inputs", "said"),
+    [
+        ("inputs", "argument `x`: expected 2 dimensions, got 1"),
+        ("other_boxes", "expected boxes of [4, 8], got [8, 8]"),
+        ("odd_stride", "has strides of (9, 1) elements, expected positive multiples of 16 bytes"),
+    ],
+)
+def test_descriptors_that_do_not_fit_are_refused(file, inputs, said):
+    with pytest.raises(ArgumentError, match=re.escape(said)):
+        ran(file, "given_boxes", x=BOXES, inputs=inputs)
 
 
 ARGUMENTS = {"pow": 2, "atan2": 2, "fmod": 2, "hypot": 2, "fmin": 2, "fmax": 2, "copysign": 2, "fma": 3}

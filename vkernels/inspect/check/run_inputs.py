@@ -20,8 +20,7 @@ from vkernels.compiler.default_session import default_session
 from vkernels.compiler.request import CompileRequest
 from vkernels.ir.dialect import tt
 from vkernels.ir.errors import ArgumentError, CheckError, FileError, IRError, OptionError, UnsupportedError
-from vkernels.ir.interpret.numbers import storage_of
-from vkernels.ir.interpret.ttir import TensorRegion, interpret_ttir, run_ttir
+from vkernels.ir.interpret.ttir import interpret_ttir, run_ttir
 from vkernels.ir.interpret.ttir.triton_text import parse_triton
 from vkernels.ir.limits import limits_from
 from vkernels.runtime.aliasing import same_tensors
@@ -29,6 +28,7 @@ from vkernels.runtime.bind_arguments import bind, in_order
 from vkernels.runtime.interpret import memory_of
 
 from ..cases import KernelSource, executed, kernel_at
+from .argument_values import values_of
 from .grid import Grid, grid_of
 from .input_file import ENDING, inputs_shown, read_inputs
 from .prepare_kernel import target_with
@@ -89,8 +89,6 @@ def _jit_run(kernel: Any, made: Any, case: Mapping[str, Any], request: Mapping[s
     name, types, architecture = inputs_shown(request["inputs"]), case["types"], request["architecture"]
     if not (isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], Mapping)):
         raise ArgumentError(f"{name} must return the arguments by name, and the grid: (dict, grid)")
-    if any(type_.startswith("tensordesc") for type_ in types.values()):
-        raise UnsupportedError("tensor descriptors that a launch passes are not interpreted")
     arguments, grid = made
     configuration = jit_configurations(kernel)[case["number"]]
     configuration = replace(
@@ -103,7 +101,7 @@ def _jit_run(kernel: Any, made: Any, case: Mapping[str, Any], request: Mapping[s
     names = [parameter.name for parameter in jit_parameters(kernel) if parameter.name in types]
     if missing := [each for each in names if each not in arguments]:
         raise ArgumentError(f"{name} gives no value for {', '.join(missing)}")
-    values = [_value(each, arguments[each], type_) for each, type_ in zip(names, _types(module), strict=True)]
+    values = values_of({each: arguments[each] for each in names}, _types(module))
     run_ttir(module, programs, values, order=SEED, same_lane_is_ordered=True)
     return int(np.prod(programs))
 
@@ -124,18 +122,6 @@ def _grid(grid: Any, known: Mapping[str, Any], name: str) -> Grid:
 def _types(module: ModuleOp) -> Sequence[Any]:
     (function,) = (op for op in module.ops if isinstance(op, tt.FuncOp))
     return tuple(function.body.blocks[0].arg_types)
-
-
-def _value(name: str, value: Any, type_: Any) -> Any:
-    if not isinstance(type_, tt.PointerType):
-        if getattr(value, "ndim", 0):
-            raise ArgumentError(f"argument `{name}`: expected a number, got an array of shape {list(value.shape)}")
-        return value
-    array = memory_of(value)
-    wanted = storage_of(type_.pointee)
-    if array.dtype.itemsize != wanted.itemsize or array.dtype.kind.replace("b", "i") != wanted.kind.replace("b", "i"):
-        raise ArgumentError(f"argument `{name}`: expected elements {type_.pointee}, got {array.dtype}")
-    return TensorRegion(array, name)
 
 
 def _kernel_run(kernel: Any, made: Any, case: Mapping[str, Any], request: Mapping[str, Any]) -> int:

@@ -39,7 +39,8 @@ class TtirInterpreter(TileInterpreter):
         super().__init__(module, state, handlers)
         self.space, self.grid, self.between_programs = space, grid, between_programs
         self.same_lane_is_ordered = same_lane_is_ordered
-        self.has_descriptors = any(isinstance(op, tt.MakeTensorDescriptorOp) for op in module.walk())
+        by_descriptor = tt.DescriptorLoadOp | tt.DescriptorStoreOp
+        self.has_descriptors = any(isinstance(op, by_descriptor) for op in module.walk())
         self.clock = InterpreterClock()
 
 

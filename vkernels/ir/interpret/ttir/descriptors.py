@@ -11,12 +11,29 @@ from xdsl.ir import Operation
 
 from ...analysis.descriptors import MOST_DIMENSIONS, why_not_of_sizes
 from ...dialect import tt
+from ...errors import ArgumentError
 from ..numbers import Array, dtype_of, storage_of, to_storage
 from ..state import Handler
 from .access import DESCRIBED, TtirInterpreter, accesses_at
+from .regions import TensorRegion
 
 ALIGNMENT = 16
 """Bytes that the address and all strides but the last are multiples of."""
+
+
+@dataclass(frozen=True)
+class DescribedTensor:
+    """A tensor that a launch passes as a descriptor: its memory, its sizes, and its strides in elements."""
+
+    region: TensorRegion
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    def at(self, pointer: np.int64, block: TensorType) -> _Descriptor:
+        """The descriptor of boxes of this type. Raises `ArgumentError` for what NVIDIA's tensor maps cannot have."""
+        if why := _why_not(int(pointer), self.sizes, self.strides, block):
+            raise ArgumentError(f"`{self.region.name}`: the tensor of a descriptor {why}")
+        return _Descriptor(int(pointer), self.sizes, self.strides, block)
 
 
 @dataclass(frozen=True)
@@ -41,25 +58,30 @@ class _Descriptor:
         return pointers, inside
 
 
+def _why_not(base: int, sizes: tuple[int, ...], strides: tuple[int, ...], block: TensorType) -> str | None:
+    """Why hardware has no descriptor of a tensor; None where it has one."""
+    width = storage_of(block.element_type).itemsize
+    reasons = (
+        (len(sizes) > MOST_DIMENSIONS, f"has {len(sizes)} dimensions, more than {MOST_DIMENSIONS}"),
+        (min(sizes) < 1, f"has sizes {sizes}, expected 1 or more"),
+        (strides[-1] != 1, f"has a last stride of {strides[-1]}, expected 1"),
+        (base % ALIGNMENT != 0, f"begins at an address that is no multiple of {ALIGNMENT}"),
+        (
+            any(stride * width % ALIGNMENT or stride < 1 for stride in strides[:-1]),
+            f"has strides of {strides} elements, expected positive multiples of {ALIGNMENT} bytes",
+        ),
+    )
+    return next((why for wrong, why in reasons if wrong), None)
+
+
 def _make(run: TtirInterpreter, op: tt.MakeTensorDescriptorOp, base: np.int64, *numbers: np.generic) -> _Descriptor:
     """Raises `CheckError` for what a tensor map of NVIDIA's cannot have."""
     type_ = op.result.type
     assert isinstance(type_, tt.TensorDescriptorType), "verified"
     rank = len(numbers) // 2
     sizes, strides = (tuple(int(n) for n in part) for part in (numbers[:rank], numbers[rank:]))
-    width = storage_of(type_.block.element_type).itemsize
-    for wrong, why in (
-        (rank > MOST_DIMENSIONS, f"has {rank} dimensions, more than {MOST_DIMENSIONS}"),
-        (min(sizes) < 1, f"has sizes {sizes}, expected 1 or more"),
-        (strides[-1] != 1, f"has a last stride of {strides[-1]}, expected 1"),
-        (int(base) % ALIGNMENT != 0, f"begins at an address that is no multiple of {ALIGNMENT}"),
-        (
-            any(stride * width % ALIGNMENT or stride < 1 for stride in strides[:-1]),
-            f"has strides of {strides} elements, expected positive multiples of {ALIGNMENT} bytes",
-        ),
-    ):
-        if wrong:
-            raise run.state.fault(op, f"{op.name}: the tensor {why}")
+    if why := _why_not(int(base), sizes, strides, type_.block):
+        raise run.state.fault(op, f"{op.name}: the tensor {why}")
     if reason := why_not_of_sizes(type_.block.get_shape(), rank - 1, type_.block.element_type):
         raise run.state.fault(op, f"{op.name}: {reason}")
     return _Descriptor(int(base), sizes, strides, type_.block)

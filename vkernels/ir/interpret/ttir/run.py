@@ -21,12 +21,13 @@ from ..state import Handlers, InterpretedProgram, InterpreterState
 from ..structure import STRUCTURE_HANDLERS
 from .access import TT_ACCESS_HANDLERS, TtirInterpreter
 from .compute import TT_COMPUTE_HANDLERS
-from .descriptors import TT_DESCRIPTOR_HANDLERS
+from .descriptors import TT_DESCRIPTOR_HANDLERS, DescribedTensor
 from .plain import TT_PLAIN_HANDLERS
 from .regions import AddressSpace, Region, RuntimeMemory, TensorRegion
 
-Value = Array | np.generic | int | float | bool | TensorRegion | RuntimeMemory
-"""An argument: an array, with or without a name, or runtime's memory for a pointer; a number for a scalar."""
+Value = Array | np.generic | int | float | bool | TensorRegion | RuntimeMemory | DescribedTensor
+"""An argument: an array, with or without a name, or runtime's memory for a pointer; a number for a scalar; a tensor for
+a descriptor."""
 
 _HANDLERS: Handlers = {
     **ARITH_HANDLERS,
@@ -76,7 +77,7 @@ def run_ttir(
     space = AddressSpace(pointed)
     pointers = iter(range(len(pointed)))
     values = tuple(
-        _scalar(n, type_, value) if memory is None else space.pointer(next(pointers))
+        _scalar(n, type_, value) if memory is None else _passed(type_, value, space.pointer(next(pointers)))
         for n, (type_, value, memory) in enumerate(zip(types, arguments, memories, strict=True))
     )
     _check_divisibility(function, values)
@@ -101,7 +102,18 @@ def _function_of(module: ModuleOp) -> tt.FuncOp:
     return functions[0]
 
 
+def _passed(type_: Attribute, value: Value, pointer: np.int64) -> Any:
+    """What a kernel gets for memory: the pointer, or a descriptor."""
+    if isinstance(value, DescribedTensor) and isinstance(type_, tt.TensorDescriptorType):
+        return value.at(pointer, type_.block)
+    return pointer
+
+
 def _memory(number: int, type_: Attribute, value: Value) -> TensorRegion | RuntimeMemory | None:
+    if isinstance(type_, tt.TensorDescriptorType):
+        if isinstance(value, DescribedTensor):
+            return value.region
+        raise ArgumentError(f"argument {number} is a {type(value).__name__}, expected a tensor for {type_}")
     if not isinstance(type_, tt.PointerType):
         return None
     if isinstance(value, TensorRegion | RuntimeMemory):
@@ -112,7 +124,7 @@ def _memory(number: int, type_: Attribute, value: Value) -> TensorRegion | Runti
 
 
 def _scalar(number: int, type_: Attribute, value: Value) -> Any:
-    if isinstance(value, TensorRegion | RuntimeMemory) or np.ndim(value):
+    if isinstance(value, TensorRegion | RuntimeMemory | DescribedTensor) or np.ndim(value):
         raise ArgumentError(f"argument {number} is memory, expected a number for {type_}")
     dtype = dtype_of(type_)
     if dtype.kind == "i" and not np.iinfo(dtype).min <= int(value) <= np.iinfo(dtype).max:
