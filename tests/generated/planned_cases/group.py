@@ -50,7 +50,8 @@ def run_group(seed: int, note: Callable[[str], None] = lambda _: None) -> Outcom
     subject = random_subject(choose, of_library=choose.random() < 0.6)
     for number in range(LIMITS):
         again = random.Random(f"{seed}/{number}")
-        run_limits(subject, again, again.random() < 0.5, outcome, seed, note)
+        on_gpu = again.random() < 0.5 and not subject.is_for_cpus
+        run_limits(subject, again, on_gpu, outcome, seed, note)
     return outcome
 
 

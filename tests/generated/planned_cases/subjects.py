@@ -9,14 +9,14 @@ from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, i8, i16
 
 from tests.ir.interpret.ttir.library import numbers
 from vkernels.compiler.arguments import ArrayView
 from vkernels.compiler.specialise import kernel_in, written_tensors
 from vkernels.ir.analyses import annotate_needs
 from vkernels.ir.analysis.needs import Needs
-from vkernels.ir.dialect import KernelOp
+from vkernels.ir.dialect import FetchOp, KernelOp, element_of
 from vkernels.ir.interpret import interpret
 from vkernels.ir.pin import Pin
 from vkernels.ir.text import parse_module, print_module
@@ -98,6 +98,12 @@ class Subject:
     def races(self) -> bool:
         """Whether it has no meaning for several programs."""
         return programs_race(self.kernel)
+
+    @cached_property
+    def is_for_cpus(self) -> bool:
+        """Whether it has atomics with a result of fewer than 32 bits, which GPUs lack."""
+        fetches = [op for op in self.kernel.walk() if isinstance(op, FetchOp)]
+        return any(element_of(op.tile) in (i8, i16) for op in fetches)
 
     @cached_property
     def types(self) -> dict[str, str]:
