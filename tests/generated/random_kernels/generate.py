@@ -14,6 +14,7 @@ from .exponentials import exponentials
 from .masks import masked
 from .memory import gather, load, store
 from .orders import ordered
+from .packed import packed
 from .scratchpads import boundary, layers, read_again, scratchpad, update
 from .steps import binary, conditional, dot, own_scan, pick, position, reduction, scan, unary
 from .updates import contended, fetched
@@ -60,6 +61,7 @@ def statement(kernel: Kernel, depth: int) -> None:
     steps: list[tuple[Callable[[Kernel, int], Value | None], int]] = [
         (lambda k, _: load(k), 3),
         (lambda k, _: gather(k), 2),
+        (packed, 1),
         (lambda k, _: unary(k, pick(k)), 3),
         (lambda k, _: binary(k, pick(k), pick(k)), 5),
         (lambda k, _: conditional(k), 2),
