@@ -100,7 +100,7 @@ def test_calls_that_follow_their_plan_are_timed():
         y = (x + 1).relu()
         return (y @ x).sum()
 
-    limited = vkernels.memory.limit(step, 60_000)
+    limited = vkernels.memory.limit(step, 80_000, watch=True)
     for _ in range(3):
         limited()
     assert limited.report.seconds == 0

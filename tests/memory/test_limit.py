@@ -26,7 +26,7 @@ STEPS = 20
 def limited(make, peaks, part=0.6, **more):
     """A program and its step under a limit."""
     program = Program(make)
-    return program, vkernels.memory.limit(program.step, int(peaks[make] * part), **more)
+    return program, vkernels.memory.limit(program.step, int(peaks[make] * part), watch=True, **more)
 
 
 def in_memory(program, *memories):
@@ -80,7 +80,8 @@ def test_tensors_really_lie_in_the_arenas_and_after_close_in_memory_of_their_own
 
 
 def test_without_need_nothing_is_moved(peaks):
-    _, step = limited(cnn, peaks, 1.3)
+    program = Program(cnn)
+    step = vkernels.memory.limit(program.step, int(1.3 * peaks[cnn]))
     plain = Program(cnn)
     assert [step().item() for _ in range(6)] == [plain.step().item() for _ in range(6)]
     assert step.report.planned == 3
@@ -148,7 +149,7 @@ def test_a_program_that_changes_once_runs_on_without_the_plan_and_then_with_it(c
         return step
 
     plain, step = step_of(programs[0]), step_of(programs[1])
-    step = vkernels.memory.limit(step, int(peaks[cnn] * 0.4), flash=tmp_path, host_bytes=peaks[cnn] // 8)
+    step = vkernels.memory.limit(step, int(peaks[cnn] * 0.4), flash=tmp_path, host_bytes=peaks[cnn] // 8, watch=True)
     assert [step(n).item() for n in range(10)] == [plain(n).item() for n in range(10)]
     assert_same(*programs)
     assert (step.report.planned, step.report.changed) == (6, 1)
@@ -168,7 +169,7 @@ def test_what_is_resized_within_a_step_gets_memory_of_its_own(peaks):
 
         return step
 
-    plain, step = step_of(programs[0]), vkernels.memory.limit(step_of(programs[1]), int(peaks[cnn] * 0.5))
+    plain, step = step_of(programs[0]), vkernels.memory.limit(step_of(programs[1]), int(peaks[cnn] * 0.5), watch=True)
     assert [step(n).item() for n in range(9)] == [plain(n).item() for n in range(9)]
     assert_same(*programs)
     assert "resize_" in step.report.why
@@ -181,7 +182,7 @@ def test_a_program_that_changes_for_good_is_recorded_anew(peaks):
     def step(n):
         return programs[1].step(*(halves[1] if n >= 5 else ()))
 
-    step = vkernels.memory.limit(step, int(peaks[cnn] * 0.5))
+    step = vkernels.memory.limit(step, int(peaks[cnn] * 0.5), watch=True)
     expected = [programs[0].step(*(halves[0] if n >= 5 else ())).item() for n in range(14)]
     assert [step(n).item() for n in range(14)] == expected
     assert_same(*programs)

@@ -125,7 +125,7 @@ def test_calls_in_turns_follow_one_plan_with_the_same_bits(kind, make, part, fla
     expected = run(plain, plain.call)
     peak = record(lambda: [other.call(i) for i in range(kind.period)] and None).peak
     more = {"flash": tmp_path, "host_bytes": peak // 8} if flash else {}
-    step = vkernels.memory.limit(program.call, int(peak * part), **more)
+    step = vkernels.memory.limit(program.call, int(peak * part), watch=True, **more)
     with Meter([*program.state().values(), program.x, program.y], step.on_host) as meter:
         assert run(program, step) == expected
     assert_same(program, plain)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
-from .limit import Limited, Report, limit
+from .limit import limit
+from .limited import Limited
+from .report import Report
 
 __all__ = ["Limited", "Report", "limit"]

@@ -131,6 +131,18 @@ class DemandExecutor(TorchDispatchMode):
             if storage is not None and not (self.arena is not None and self.arena.holds(storage.data_ptr())):
                 self._evict(each)
 
+    def away(self) -> frozenset[int]:
+        """Return the storages on the host, by their addresses in torch."""
+        return frozenset(each.key for each in self._known.values() if not each.is_here)
+
+    def bring_back(self, but: Container[int]) -> None:
+        """Move storages back to the device, without those at addresses `but`, as far as there is room."""
+        self.device.turn()
+        for each in [*self._known.values()]:
+            storage = None if each.is_here or each.key in but else storage_of(each.reference)
+            if storage is not None and self.live() + each.size <= self.limit:
+                self._fetch(each, storage)
+
     def close(self) -> None:
         """Give all storages memory of their own on the device, and forget them."""
         self.device.turn()

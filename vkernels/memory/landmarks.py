@@ -74,7 +74,8 @@ def arguments_of(args: Any, kwargs: Any) -> tuple[Any, ...]:
 
 
 def alike(one: Passage, other: Passage) -> Passage | None:
-    """Return what two calls have in common, if they pass the same landmarks; numbers that differ may be any."""
+    """Return what two calls have in common, if they pass the same landmarks; numbers that differ may be any. What moved
+    is of the second: in the first, tensors may have come back that calls before had moved."""
     if len(one.arguments) != len(other.arguments) or len(one.landmarks) != len(other.landmarks):
         return None
     arguments = tuple(map(_common, one.arguments, other.arguments))
@@ -83,7 +84,7 @@ def alike(one: Passage, other: Passage) -> Passage | None:
         return None
     if one.nodes != other.nodes or not all(map(is_at, landmarks, other.landmarks)):
         return None
-    return Passage(arguments, landmarks, other.live, other.nodes, one.moved or other.moved, other.kept)
+    return Passage(arguments, landmarks, other.live, other.nodes, other.moved, other.kept)
 
 
 def agree(expected: Sequence[Any], found: Sequence[Any]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -85,6 +85,8 @@ class OpTracer(TorchDispatchMode):
         self._numbers: dict[int, int] = {}
         """Live storages by their address in torch; the references keep addresses from being reused."""
         self._references: dict[int, StorageWeakRef] = {}
+        self._writes: Counter[int] = Counter()
+        """Operations that wrote a storage, by its number."""
         self._times: list[tuple[RecordedOp, Callable[[], float]]] = []
         self._outside = self._left = 0.0
         """Seconds of the program since the last operation, until it was last left."""
@@ -140,6 +142,21 @@ class OpTracer(TorchDispatchMode):
         return len(self._iterations) > 1
 
     @property
+    def now(self) -> int:
+        """The number of the next operation in its iteration."""
+        return len(self._iterations[-1].operations)
+
+    def is_made(self, key: int) -> bool:
+        """Whether this iteration has made the storage with this address in torch."""
+        number = self._numbers.get(key)
+        made = None if number is None else self._storages[number].made
+        return made is not None and made.iteration == len(self._iterations) - 1
+
+    def writes(self, key: int) -> int:
+        """How many operations have written the storage with this address in torch."""
+        return self._writes[self._numbers[key]]
+
+    @property
     def alive(self) -> dict[int, StorageWeakRef]:
         """References to the storages that lived at the last operation, by their index in `watched`."""
         return {self._numbers[key]: reference for key, reference in self._references.items()}
@@ -153,6 +170,7 @@ class OpTracer(TorchDispatchMode):
             storage.size = max(storage.size, given.nbytes())
         reads = tuple(self._numbers[key] for key in call.reads)
         writes = tuple(self._numbers[key] for key in call.writes)
+        self._writes.update(writes)
         source = "" if self._sources is None else self._sources.now()
         operations.append(RecordedOp(call.kind.name, 0.0, reads, writes, self._outside, source))
         self._times.append((operations[-1], seconds))

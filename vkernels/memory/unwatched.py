@@ -7,7 +7,7 @@ Now and then a call is watched all along, to notice memory that grows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import _pop_mode, _push_mode
 from .demand_executor import DemandExecutor
 from .landmarks import Landmark, Passage, agree, alike, arguments_of, is_at, name_of, nodes_of_autograd, passing
 from .program_storages import program_storages
+from .saved_tensors import SavedTensors
 
 CHECK = 16
 """Calls until one is watched all along; later twice as many each time."""
@@ -28,6 +29,8 @@ class PassageRecorder:
     def __init__(self, demand: DemandExecutor):
         self._demand = demand
         self._passages: list[Passage] = []
+        self.moved_bytes = 0
+        """Bytes that left the device in the last call."""
 
     @contextmanager
     def recording(self, args: Any, kwargs: Any) -> Iterator[None]:
@@ -43,11 +46,13 @@ class PassageRecorder:
         with passing(note):
             yield
         nodes, moved = nodes_of_autograd() - first, self._demand.counts.moves() != moves
+        self.moved_bytes = self._demand.counts.out_bytes - moves[0]
         passage = Passage(arguments, tuple(landmarks), tuple(live), nodes, moved, self._demand.live())
         self._passages.append(passage)
 
     def repeated(self, period: int) -> list[Passage] | None:
-        """Return the calls of a period, if the last two periods are alike, nothing moved, and no more was kept."""
+        """Return the calls of a period, if the last two periods are alike, and in the last nothing moved, nor was more
+        kept."""
         calls = self._passages[-2 * period :]
         pairs = [*zip(calls[:period], calls[period:], strict=True)]
         found = [alike(*pair) for pair in pairs if pair[0].kept >= pair[1].kept]
@@ -59,22 +64,31 @@ class UnwatchedCalls:
     """The calls of periods, one after another.
 
     `changed`: why the last call was watched from where it differed. `grows`: it was watched all along, and needed more
-    than those before.
+    than those before. `saved`: its saved tensors on the host, if any.
     """
 
-    def __init__(self, step: Any, passages: Sequence[Passage], demand: DemandExecutor):
+    def __init__(
+        self, step: Any, passages: Sequence[Passage], demand: DemandExecutor, saved: SavedTensors | None = None
+    ):  # fmt: skip
         self.changed = ""
         self.grows = False
+        self.saved = saved
         self._step, self._passages, self._demand = step, passages, demand
+        self._away = demand.away()
         self._next, self._check = CHECK, 2 * CHECK
         """Calls until one is watched all along, and then until the one after that."""
         self._part = 0
 
+    def begin(self) -> None:
+        """Before the first call: move back what calls recorded in other ways have moved since."""
+        self._demand.bring_back(self._away)
+
     @contextmanager
     def running(self, args: Any, kwargs: Any) -> Iterator[None]:
         """Run the next call."""
-        expected, demand = self._passages[self._part], self._demand
-        self._part, self._next = (self._part + 1) % len(self._passages), self._next - 1
+        part, demand, saved = self._part, self._demand, self.saved
+        expected, hooks = self._passages[part], nullcontext() if saved is None else saved.running(part)
+        self._part, self._next = (part + 1) % len(self._passages), self._next - 1
         outer, first, moves = _len_torch_dispatch_stack(), nodes_of_autograd(), demand.counts.moves()
         is_checked, is_watched = self._next < 0, False
         passed, count = -1, len(expected.landmarks)
@@ -93,7 +107,7 @@ class UnwatchedCalls:
         def note(landmark: Landmark, given: Any) -> None:
             nonlocal passed
             passed += 1
-            if not self.changed:
+            if not self.changed and not (saved is not None and saved.changed):
                 if passed < count and is_at(expected.landmarks[passed], landmark):
                     return
                 self.changed = f"call {passed} of a module or optimiser, {name_of(landmark)}, differs from before"
@@ -103,9 +117,10 @@ class UnwatchedCalls:
         if is_checked or self.changed:
             watch()
         try:
-            with passing(note):
+            with passing(note), hooks:
                 yield
         finally:
+            self.changed = self.changed or ("" if saved is None else saved.changed)
             if not self.changed and (passed + 1 < count or nodes_of_autograd() - first != expected.nodes):
                 self.changed = "the call has other operations than before, after the last call of a module or optimiser"
             self.grows = False
