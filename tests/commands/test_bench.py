@@ -28,10 +28,17 @@ from ..sparse_network.test_challenge import deaf
 DOCUMENTATION = Path(__file__).parents[2] / "docs" / "json.md"
 
 
+@pytest.fixture(scope="module", autouse=True)
+def ceilings():
+    """Ceilings are as if measured."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(harness, "measure_peaks", lambda threads: harness.MachinePeaks(1e10, 5e10, 2e10))
+        yield
+
+
 @pytest.fixture
-def vk(run_vk, monkeypatch):
-    """Runs `vk bench spdnn` in this process; gives exit code, output and errors. Ceilings are as if measured."""
-    monkeypatch.setattr(harness, "measure_peaks", lambda threads: harness.MachinePeaks(1e10, 5e10, 2e10))
+def vk(run_vk):
+    """Runs `vk bench spdnn` in this process; gives exit code, output and errors."""
     return partial(run_vk, "bench", "spdnn")
 
 
@@ -39,7 +46,7 @@ SMALL = ("--networks", "1024x3", "--images", "80", "--rounds", "1", "--seconds",
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory):
+def found(tmp_path_factory, ceilings):
     """The JSON and the page of a small run with everything."""
     folder = tmp_path_factory.mktemp("bench")
     with pytest.raises(SystemExit) as exit:
