@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import f32, i32
-from xdsl.ir import Operation, OpResult, SSAValue
+from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
-from ..dialect import DotOp, PhaseOp, ReadOp, YieldOp, arith, element_of
+from ..dialect import BroadcastOp, DotOp, PhaseOp, RangeOp, ReadOp, YieldOp, arith, axes_of, element_of
 from ..dialect.blocks import terminator
 from ..dialect.words import depth_of
 
@@ -53,6 +53,27 @@ def load_of(operand: SSAValue) -> ReadOp | None:
     """The load of an operand that is loaded for a dot alone."""
     load = operand.owner
     return load if isinstance(load, ReadOp) and only_user(operand) is not None else None
+
+
+def carried_by(dot: DotOp) -> tuple[str, ...]:
+    """The ranges around a dot, from the innermost on, that only hand on its sum from one step to the next."""
+    total, result, found = _as_made(dot.sum), dot.result, []
+    while isinstance(total, BlockArgument) and isinstance(loop := total.block.parent_op(), RangeOp):
+        place = total.index - 1
+        if not total.has_one_use() or _as_made(terminator(total.block).operands[place]) is not result:
+            break
+        found.append(loop.axis.data)
+        total, result = _as_made(loop.initial[place]), loop.results[place]
+    return tuple(found)
+
+
+def _as_made(value: SSAValue) -> SSAValue:
+    """A value where it is made: in a phase, and before it is broadcast to the axes that it has."""
+    value = _source(value)
+    repeated = value.owner
+    if isinstance(repeated, BroadcastOp) and axes_of(repeated.source) == axes_of(value):
+        return _as_made(repeated.source)
+    return value
 
 
 def only_user(value: SSAValue) -> Operation | None:

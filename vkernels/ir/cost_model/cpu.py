@@ -14,7 +14,7 @@ from .cpu_packs import packing
 from .cpu_registers import cpu_spills, cpu_streamed, slots
 from .cpu_rows import BUFFERED, GRADUAL, OWN, WAY, cycles_of_far_lines, cycles_of_rows, fetched_lines, line_costs
 from .cpu_steps import StepCycles, across, broken_chunks, in_tails, step_cycles
-from .cpu_words import Words, chain_of, shapes_differ, words_of
+from .cpu_words import Words, chain_of, moves_of_sums, shapes_differ, words_of
 from .loops import LINE, Loop, LoopStep
 from .plan_batch import ModeledTimes, Numbers, PlanBatch
 from .traffic import CacheTraffic
@@ -153,10 +153,9 @@ def _reshaped(at: PlanBatch, limits: Limits) -> Numbers:
     """Cycles in which a matrix unit's registers are set up anew, since its dots have several shapes."""
     times: Numbers = 0.0
     for loop in at.loops:
-        carried = {axes for axes, _, _ in loop.reduced} if loop.axes else set()
-        for axes, is_held in words_of(loop, at, limits).sums.items():
-            loops = () if axes in carried else loop.axes
-            times = times + is_held * at.all_trips((*loops, *loop.ranges))
+        words = words_of(loop, at, limits)
+        for axes, is_held in words.sums.items():
+            times = times + is_held * moves_of_sums(axes, loop, at, words)
     if isinstance(times, float):
         return 0.0
     return RESHAPED * times * at.programs * shapes_differ(at.loops, at, limits)
@@ -219,11 +218,11 @@ def _loop_cycles(loop: Loop, at: PlanBatch, limits: Limits, rates: CoreRates, re
         ports = np.maximum(ports, _crowded(computed, loaded, chained))
     hops = hops + STREAMED * cpu_streamed(loop, at, limits) * iterations
     entry = ENTRY + sum(across(axes, axis, at, width, core.across) for axes, axis, _ in loop.reduced if loop.axes)
-    carried = {axes for axes, _, _ in loop.reduced} if loop.axes else set()
+    found = runs * (np.maximum(ports, chained) + hops + (ITERATION * iterations + entry if loop.axes else 0))
     for axes, is_held in words.sums.items():
         moved = is_held * (SETTLED + MOVED * slots(axes, at, width))
-        entry, hops = (entry + moved, hops) if axes in carried else (entry, hops + moved * iterations)
-    return runs * (np.maximum(ports, chained) + hops + (ITERATION * iterations + entry if loop.axes else 0))
+        found = found + at.programs * moves_of_sums(axes, loop, at, words) * moved
+    return found
 
 
 def _crowded(*parts: Numbers) -> Numbers:

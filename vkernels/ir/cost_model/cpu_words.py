@@ -10,7 +10,7 @@ import numpy as np
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation, SSAValue
 
-from ..analysis.words import NarrowDot, load_of, narrow_dot, narrow_dots_beside, only_user
+from ..analysis.words import NarrowDot, carried_by, load_of, narrow_dot, narrow_dots_beside, only_user
 from ..dialect import DotOp, ReadOp, axes_of, element_of
 from ..dot_units import MATRIX_REGISTERS, OnUnit, units_for
 from ..limits import Limits
@@ -44,12 +44,13 @@ AHEAD = 0.5
 class Words:
     """What a loop does on words.
 
-    `depths`: the elements that one element of an operation's registers holds, of 32 bits. `chains`: the links that each
-    contracted element adds to the chain of a dot's sums. `operations`: of a dot for each element, or the part of an
-    extension's that is left. `held`: where a matrix unit holds the tiles of these axes, which then take no vector
-    registers; `sums`: those of sums, which it gives back; `shapes`: whether it holds a tile of sums, and that tile's
-    rows and columns. `joined`: in which plans elements that are loaded become words in registers; `by_unit`: in which a
-    matrix unit takes them from memory. `ahead`: the registers of words of these axes that are for all lanes.
+    `depths`: the elements that one element of an operation's registers holds, of 32 bits. `chains`: the links that
+    each contracted element adds to the chain of a dot's sums. `operations`: of a dot for each element, or the part of
+    an extension's that is left. `held`: where a matrix unit holds the tiles of these axes, which then take no vector
+    registers; `sums`: those of sums, which it gives back, but not in the ranges that they are `kept_in`; `shapes`:
+    whether it holds a tile of sums, and that tile's rows and columns. `joined`: in which plans elements that are
+    loaded become words in registers; `by_unit`: in which a matrix unit takes them from memory. `ahead`: the registers
+    of words of these axes that are for all lanes.
     """
 
     depths: dict[Operation, Numbers] = field(default_factory=dict)
@@ -57,6 +58,7 @@ class Words:
     operations: dict[Operation, Numbers] = field(default_factory=dict)
     held: dict[Axes, Numbers] = field(default_factory=dict)
     sums: dict[Axes, Numbers] = field(default_factory=dict)
+    kept_in: dict[Axes, Axes] = field(default_factory=dict)
     shapes: list[tuple[Numbers, Numbers, Numbers]] = field(default_factory=list)
     joined: dict[Operation, Numbers] = field(default_factory=dict)
     by_unit: dict[Operation, Numbers] = field(default_factory=dict)
@@ -121,11 +123,13 @@ def _add(found: Words, dot: DotOp, narrow: NarrowDot, loop: Loop, at: PlanBatch,
     ways = [on for on in ways if in_words or (on.joins and not across) or on.unit.is_matrix]
     if not ways:
         return
+    others = [each for each in axes_of(first.value) if each not in (axis, lanes)]
+    in_rows = np.asarray(in_words | (at.tile(others) == 1))
     plain: Numbers = 1.0  # elements in 32 bits
     blocks: Numbers = 1.0  # words of a row that a matrix unit takes at once
     pairs: Numbers = 1.0  # rows, and columns, that a block unit takes at once
     for on in reversed(ways):
-        suits = _suits(dot, on, second.value, at)
+        suits = _suits(dot, on, second.value, at) & in_rows
         plain = np.where(suits, float(on.unit.depth / on.unit.side), plain)
         blocks = np.where(suits, float(MATRIX_SIDE if on.unit.is_matrix else 1), blocks)
         pairs = np.where(suits, float(on.unit.side), pairs)
@@ -152,6 +156,7 @@ def _add(found: Words, dot: DotOp, narrow: NarrowDot, loop: Loop, at: PlanBatch,
         held = found.held.get(axes_of(value), False)
         found.held[axes_of(value)] = np.logical_or(held, on_matrix)
     found.sums[axes_of(dot.result)] = found.held[axes_of(dot.result)]
+    found.kept_in[axes_of(dot.result)] = carried_by(dot)
     rows = at.tile(each for each in axes_of(second.value) if each != axis)
     found.shapes.append((on_matrix, rows, at.size(lanes)))
 
@@ -286,6 +291,17 @@ def on_matrices(loops: Iterator[Loop], at: PlanBatch, limits: Limits) -> Numbers
         for held in words_of(loop, at, limits).held.values():
             found = np.logical_or(found, held)
     return found
+
+
+def moves_of_sums(axes: Axes, loop: Loop, at: PlanBatch, words: Words) -> Numbers:
+    """How often a program takes the sums of these axes into a matrix unit and back."""
+    carried = {each for each, _, _ in loop.reduced} if loop.axes else set()
+    loops = () if axes in carried else loop.axes
+    kept = words.kept_in[axes] if not loops else ()
+    ranges = list(loop.ranges)
+    while ranges and kept and ranges[-1] == kept[0]:
+        ranges, kept = ranges[:-1], kept[1:]
+    return at.all_trips((*loops, *ranges))
 
 
 def shapes_differ(loops: Iterable[Loop], at: PlanBatch, limits: Limits) -> Numbers:

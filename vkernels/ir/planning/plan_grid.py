@@ -143,8 +143,13 @@ class _SizesToTry:
                 return sorted({*(min(size, extent) for size in sizes), *self._padded(extent)})
             return [size for size in sizes if size < extent] or [1]
         chunked = axis in self.space.wholes
-        down = UNROLLED_SIZES[:2] if self.space.lean else (*UNROLLED_SIZES, *self._for_matrices.get(axis, ()))
-        return sorted({min(n, extent) for n in down if not (chunked and n >= extent)} or {1})
+        in_blocks = -(-extent // -(-extent // (2 * MATRIX_SIDE)))  # as many of each tile that fits in two blocks
+        for_matrices = (*given, in_blocks) if (given := self._for_matrices.get(axis, ())) and not chunked else given
+        down = UNROLLED_SIZES[:2] if self.space.lean else (*UNROLLED_SIZES, *for_matrices)
+        tried = {min(n, extent) for n in down if not (chunked and n >= extent)}
+        if chunked and not self.space.lean:  # a short axis is padded to what the unit contracts
+            tried.update(n for n in self._for_matrices.get(axis, ()) if n > extent)
+        return sorted(tried or {1})
 
     def _padded(self, extent: int) -> list[int]:
         """All positions along a CPU's lanes in whole registers, the last one masked, where ever narrower ones would be

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -104,18 +105,33 @@ def of_steps(q: Float[vk.Tensor, "M D"], k: Float[vk.Tensor, "S N D"], out: Floa
         out[s, j, i] = vk.dot(k[s, j, d], query)
 
 
+@vk.kernel
+def of_ranges(a: Float[vk.Tensor, "R S M K"], b: Float[vk.Tensor, "R S K N"], out: Float[vk.Tensor, "M N"]):
+    i = vk.tile("M")
+    j = vk.tile("N")
+    k = vk.whole("K")
+    total = vk.zeros((i, j), vk.float32)
+    for r in vk.range("R"):
+        for s in vk.range("S"):
+            total = vk.dot(a[r, s, i, k], b[r, s, k, j], total)
+    out[i, j] = total
+
+
 DTYPES = {np.dtype(np.uint16): "bfloat16", np.dtype(np.float32): "float32", np.dtype(np.int64): "int64"}
+
+
+def _built(kernel: vk.Kernel, arrays: dict[str, np.ndarray]) -> ModuleOp:
+    return kernel.build(Signature(tuple((name, DTYPES[each.dtype]) for name, each in arrays.items()), (), ()))
 
 
 def _run(
     kernel: vk.Kernel, plan: Plan, arrays: dict[str, np.ndarray], sizes: dict[str, int], facts: Facts | None = None
 ) -> ModuleOp:
     """Run a kernel with a matrix unit in software; its mapped IR."""
-    module = kernel.build(Signature(tuple((name, DTYPES[each.dtype]) for name, each in arrays.items()), (), ()))
     facts = facts or Facts(
         strides={name: (-1, 1) if each.ndim == 2 else (1,) for name, each in arrays.items()}, distinct=True
     )
-    mapped = run_passes(cpu_pipeline(plan, facts, units=("amx-bf16",)), module)
+    mapped = run_passes(cpu_pipeline(plan, facts, units=("amx-bf16",)), _built(kernel, arrays))
     lowered = lower_to_llvm(next(iter(mapped.ops)), 64, ToBf16.FLUSHED)
     Call(compile_lowered(lowered, units=software_units), list(arrays.values()), sizes).run()
     return mapped
@@ -198,6 +214,26 @@ def test_homes_hold_words(rows: int, home: Home, shape: tuple[int, int, int]) ->
     one, other = numbers(q).astype(np.float64), numbers(k).astype(np.float64)
     for step in range(3):
         _check(out[step], other[step], one.T)
+
+
+@pytest.mark.parametrize("shape", [(32, 32, 32), (33, 50, 70), (7, 3, 5)])
+@pytest.mark.parametrize("steps", [(3, 2), (1, 5), (0, 1)])
+def test_ranges_keep_sums_in_the_unit(steps: tuple[int, int], shape: tuple[int, int, int]) -> None:
+    m, n, k = shape
+    a, b, out = _bf16((*steps, m, k), 1), _bf16((*steps, k, n), 2), guarded(np.full((m, n), np.nan, np.float32))
+    sizes = {"R": steps[0], "S": steps[1], "M": m, "N": n, "K": k}
+    facts = Facts(strides={"a": (-1, -1, -1, 1), "b": (-1, -1, -1, 1), "out": (-1, 1)}, distinct=True)
+    plan = Plan({"i": 32, "j": 32}, {"k": 32}, lanes="j")
+    arrays = {"a": a, "b": b, "out": out}
+    mapped = _run(of_ranges, plan, arrays, sizes, facts)
+    assert "of matrix_" in print_module(mapped)
+    one = numbers(a).astype(np.float64).transpose(2, 0, 1, 3).reshape(m, -1)
+    _check(out, one, numbers(b).astype(np.float64).reshape(-1, n))
+    known = replace(facts, sizes={**sizes, "R": 3, "S": 2, "M": 32, "N": 32, "K": 32})
+    mapped = run_passes(cpu_pipeline(plan, known, units=("amx-bf16",)), _built(of_ranges, arrays))
+    text = lower_to_llvm(next(iter(mapped.ops)), 64).text
+    assert text.index("@vk_matrix_zero_0()") < text.index("scf.for")
+    assert text.rindex("@vk_matrix_store_0(") > text.rindex("scf.yield")
 
 
 def _check(out: np.ndarray, one: np.ndarray, other: np.ndarray, exactly: bool = False) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from xdsl.dialects.scf import ConditionOp, ForOp, IfOp, WhileOp
 from xdsl.ir import SSAValue
 
-from ...dialect import MemoryType
+from ...dialect import MemoryType, WordDotOp
 from ..common import terminator_of
 from .blocks import BlockDot, blocks_of
 from .matrix import MatrixDot, held_sums, set_shape, shape_of
@@ -19,8 +19,11 @@ def lower_for(state: LlvmState, operation: ForOp) -> None:
     """A loop; sums that a matrix unit holds meanwhile are not carried by it, those of a block unit as blocks."""
     emit = state.emit
     block = operation.body.block
-    held, blocks = _begin_held(state, operation), blocks_of(state, operation)
-    kept = [number for number in range(len(operation.iter_args)) if number not in (*held, *blocks)]
+    blocks = blocks_of(state, operation)
+    in_unit = held_sums(operation)
+    held = {} if all(dot in state.held for _, dot in in_unit) else _begin_held(state, operation, in_unit)
+    apart = {*blocks, *(number for number, _ in in_unit)}
+    kept = [number for number in range(len(operation.iter_args)) if number not in apart]
     first = [operation.iter_args[number] for number in kept]
     own = len(state.names_of(first))
     initial = [*state.names_of(first), *(name for dot in blocks.values() for name in dot.sums)]
@@ -60,9 +63,8 @@ def _take(blocks: Mapping[int, BlockDot], names: Sequence[str]) -> None:
         dot.sums = [next(rest) for _ in dot.types]
 
 
-def _begin_held(state: LlvmState, loop: ForOp) -> dict[int, MatrixDot]:
+def _begin_held(state: LlvmState, loop: ForOp, found: Sequence[tuple[int, WordDotOp]]) -> dict[int, MatrixDot]:
     """Take the sums that a matrix unit holds while a loop runs into the unit; the dots by carried value."""
-    found = held_sums(loop)
     dots = {
         number: MatrixDot(state, dot, shape_of(dot, len(found)), order) for order, (number, dot) in enumerate(found)
     }

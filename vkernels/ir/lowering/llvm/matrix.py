@@ -103,12 +103,13 @@ def shape_of(dot: WordDotOp, dots: int = 1) -> Shape:
 
 
 def held_sums(loop: ForOp) -> list[tuple[int, WordDotOp]]:
-    """The dots on a matrix unit whose sums a loop carries, each with the number of the carried value.
+    """The dots on a matrix unit whose sums a loop carries, itself or through loops inside, each with the number of the
+    carried value.
 
     None where sums have other uses, the loop has other such dots, or not all have room in the unit.
     """
     found = [op for op in loop.body.walk() if isinstance(op, WordDotOp) and is_matrix(op)]
-    held = carried_dots(loop, is_matrix)
+    held = [*carried_dots(loop, is_matrix), *_carried_inside(loop)] if found else []
     alike = len({shape_of(dot) for dot in found}) == 1
     return held if alike and len(held) == len(found) and shape_of(found[0], len(found)).fits else []
 
@@ -124,6 +125,22 @@ def carried_dots(loop: ForOp, is_one: Callable[[WordDotOp], bool]) -> list[tuple
         alone = dot.sum.has_one_use() and dot.result.has_one_use()
         if alone and dot.result in yielded and yielded.index(dot.result) == number:
             found.append((number, dot))
+    return found
+
+
+def _carried_inside(loop: ForOp) -> list[tuple[int, WordDotOp]]:
+    """The dots whose sums a loop only hands on to a loop inside."""
+    found, yielded = [], list(terminator_of(loop.body.block).operands)
+    for inner in loop.body.block.ops:
+        if not isinstance(inner, ForOp):
+            continue
+        for number, dot in held_sums(inner):
+            total, result = inner.iter_args[number], inner.results[number]
+            if total not in loop.body.block.args or not total.has_one_use() or not result.has_one_use():
+                continue
+            outer = loop.body.block.args.index(total) - 1
+            if result in yielded and yielded.index(result) == outer:
+                found.append((outer, dot))
     return found
 
 
