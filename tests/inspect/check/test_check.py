@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from contextlib import nullcontext
 
 import pytest
 
@@ -17,18 +18,30 @@ from vkernels.targets import known_targets, target_named
 from . import fakes
 
 
+@pytest.fixture(scope="module")
+def preparing():
+    """The fake child that prepares cases for all tests here."""
+    with InspectPool(1, service=fakes.PREPARER) as pool:
+        yield pool
+
+
+@pytest.fixture(scope="module")
+def compiling():
+    """The fake compilers of all tests here that set no limits of their own."""
+    with CompilePool(2, 60.0, compiler=fakes.COMPILER) as pool:
+        yield pool
+
+
 @pytest.fixture
-def checked(monkeypatch, tmp_path):
-    """Checks cases on targets with fake children; `cache`: a folder."""
+def checked(monkeypatch, preparing, compiling):
+    """Checks cases on targets with fake children; `cache`: a folder; `limits`: seconds, and bytes of memory."""
     monkeypatch.setattr(checking, "read_binary", fakes.read_binary)
 
-    def run(cases, targets, cache=None, seconds=60.0, memory_bytes=4 << 30):
-        with (
-            InspectPool(1, service=fakes.PREPARER) as preparing,
-            CompilePool(2, seconds, memory_bytes, compiler=fakes.COMPILER) as compiling,
-        ):
+    def run(cases, targets, cache=None, **limits):
+        own = CompilePool(2, **limits, compiler=fakes.COMPILER) if limits else nullcontext(compiling)
+        with own as compilers:
             disk = None if cache is None else DiskCache(cache)
-            tools = CheckTools(preparing, compiling, disk, "3.9.0")
+            tools = CheckTools(preparing, compilers, disk, "3.9.0")
             steps = []
             found = check(cases, targets, tools, lambda *step: steps.append(step))
             assert steps[-1][1] == steps[-1][2]
