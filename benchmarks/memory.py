@@ -1,6 +1,7 @@
 """Twenty programs under limits of memory, beside what torch's users do: saved tensors on the host, and checkpoints.
 
-    python benchmarks/memory.py [--steps 8] [--parts 70,50,30] [--only Gpt,Unet] [--no-plan] [--turns] [--json FILE]
+    python benchmarks/memory.py [--steps 8] [--parts 70,50,30] [--only Gpt,Unet] [--no-plan] [--turns] [--peers]
+                               [--json FILE]
 
 The programs of tests/memory/matrix_programs.py, each unlimited, with all saved tensors on the host, with a checkpoint
 of every block, with both, and under limits of 70, 50 and 30 % of its unlimited peak. Peaks are the meter's, which
@@ -17,7 +18,7 @@ import json
 import random
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median, quantiles
@@ -39,6 +40,8 @@ from vkernels.memory import Limited, limit
 ROOT = Path(__file__).parents[1]
 FIRST = 3
 """Steps that are not timed."""
+METERED = 14
+"""Calls whose peak is measured: on demand, recorded, and not watched."""
 console = Console(highlight=False, width=110)
 
 
@@ -158,15 +161,58 @@ def row_of(make: Any, steps: int, parts: list[int], plan: bool) -> Row:
 
 def in_turns(make: Any, steps: int, part: int) -> list[str]:
     """Run a program plain, on demand and planned, call by call in turns: a row of ratios of processor time."""
+    size = _peak(make, lambda program: program.step) * part // 100
+    demand, plan = under(make(), size, {"warm_up": steps}), under(make(), size, {})
+    times = _in_turns({"plain": make().step, "demand": demand, "plan": plan}, steps)
+
+    def ratio(one: str, other: str) -> str:
+        return _ratio(times[one][-steps // 2 :], times[other][-steps // 2 :])
+
+    report = plan.report
+    return [
+        make.__name__, f"{part} %", str(report.period), f"{report.planned} of {report.calls}",
+        ratio("demand", "plain"), ratio("plan", "plain"), ratio("demand", "plan"),
+    ]  # fmt: skip
+
+
+def beside_peers(make: Any, steps: int) -> Iterator[list[str]]:
+    """Run a program plain, as a user does, and under a limit of that peak, call by call in turns: a row for each."""
+    host = SavedOnHost()
+    peers: dict[str, Callable[[Any], Callable[[int], Any]]] = {
+        "host": lambda program: saved(program, host), "checkpoint": lambda program: checkpointed(program).step,
+    }  # fmt: skip
+    peak = _peak(make, lambda program: program.step)
+    for name, wrap in peers.items():
+        size = _peak(make, wrap, host.on_host)
+        step = limit(make().step, size)
+        calls = {"plain": make().step, "peer": wrap(make()), "ours": step}
+        times = _in_turns(calls, steps)
+        first = steps - min(step.report.planned, steps // 2)
+        later = {each: found[first:] for each, found in times.items()}
+        most = _peak(make, lambda program, size=size: limit(program.step, size), calls=METERED)
+        yield [
+            make.__name__, f"{name}: {size / peak:.3f}", f"{most / size:.3f}", f"{step.report.planned} of {steps}",
+            _ratio(later["peer"], later["plain"]), _ratio(later["ours"], later["plain"]),
+            _ratio(later["ours"], later["peer"]),
+        ]  # fmt: skip
+
+
+def _peak(
+    make: Any, wrap: Callable[[Any], Any], on_host: Callable[[int], bool] | None = None, calls: int = 2 * FIRST + 1
+) -> int:
+    """Run a program's first calls; return the meter's peak."""
     from tests.memory.meter import Meter
 
     program = make()
-    with Meter(program.state()) as meter:
-        for i in range(2 * FIRST + 1):
-            program.step(i)
-    size = meter.peak * part // 100
-    demand, plan = under(make(), size, {"warm_up": steps}), under(make(), size, {})
-    calls: dict[str, Callable[[int], Any]] = {"plain": make().step, "demand": demand, "plan": plan}
+    step = wrap(program)
+    with Meter(program.state(), on_host or getattr(step, "on_host", lambda address: False)) as meter:
+        for i in range(calls):
+            step(i)
+    return int(meter.peak)
+
+
+def _in_turns(calls: dict[str, Callable[[int], Any]], steps: int) -> dict[str, list[float]]:
+    """Run the same calls of several programs in turns. Return seconds of the program's thread, by program."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     order = [*calls.items()]
     for i in range(steps):
@@ -176,17 +222,12 @@ def in_turns(make: Any, steps: int, part: int) -> list[str]:
             begun = time.thread_time()
             call(i)
             times[name].append(time.thread_time() - begun)
+    return times
 
-    def ratio(one: str, other: str) -> str:
-        pairs = zip(times[one][-steps // 2 :], times[other][-steps // 2 :], strict=True)
-        low, middle, high = quantiles([a / b for a, b in pairs], n=4)
-        return f"{middle:.2f} ({low:.2f}–{high:.2f})"
 
-    report = plan.report
-    return [
-        make.__name__, f"{part} %", str(report.period), f"{report.planned} of {report.calls}",
-        ratio("demand", "plain"), ratio("plan", "plain"), ratio("demand", "plan"),
-    ]  # fmt: skip
+def _ratio(one: list[float], other: list[float]) -> str:
+    low, middle, high = quantiles([a / b for a, b in zip(one, other, strict=True)], n=4)
+    return f"{middle:.2f} ({low:.2f}–{high:.2f})"
 
 
 def wrong(row: Row, parts: list[int]) -> list[str]:
@@ -232,6 +273,9 @@ def main(
     only: Annotated[str, typer.Option(help="Programs, by name.")] = "",
     plan: Annotated[bool, typer.Option(help="Plan calls that repeat; otherwise all run on demand.")] = True,
     turns: Annotated[bool, typer.Option(help="Only compare calls on demand and by a plan with plain ones.")] = False,
+    peers: Annotated[
+        bool, typer.Option(help="Only compare limits of their peaks with what users do, in turns.")
+    ] = False,
     json_file: Annotated[Path | None, typer.Option("--json")] = None,
 ) -> None:
     """Run all programs, and show."""
@@ -241,6 +285,13 @@ def main(
 
     chosen = [each for each in PROGRAMS if not only or each.__name__ in only.split(",")]
     limits = [int(each) for each in parts.split(",")]
+    if peers:
+        print("| program | limit | measured / limit | planned | peer / plain | ours / plain | ours / peer |")
+        print("|" + "---|" * 7)
+        for make in chosen:
+            for row in beside_peers(make, steps):
+                print("| " + " | ".join(row) + " |", flush=True)
+        return
     if turns:
         print("| program | limit | period | planned | demand / plain | plan / plain | demand / plan |")
         print("|" + "---|" * 7)

@@ -74,12 +74,14 @@ class Watched:
 class OpTracer(TorchDispatchMode):
     """Records every operation while it is entered; `end_iteration` begins the next iteration.
 
-    `sources`: finds the line of the program of each operation.
+    `sources`: finds the line of the program of each operation. `has_hooks`: whether all operations allow autograd's
+    hooks on saved tensors, which torch's function transforms (`torch.func`) forbid.
     """
 
     def __init__(self, sources: SourceLines | None = None) -> None:
         super().__init__()
         self._sources = sources
+        self.has_hooks = True
         self._iterations = [Iteration()]
         self._storages: list[Storage] = []
         self._numbers: dict[int, int] = {}
@@ -98,6 +100,7 @@ class OpTracer(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self._outside += time.perf_counter() - self._left
         self._note_freed()
+        self.has_hooks = self.has_hooks and torch._C._autograd._saved_tensors_hooks_is_enabled()  # type: ignore[attr-defined]
         call = OpCall(func, args, kwargs or {})
         for key, storage in call.given.items():
             self._note_storage(key, storage)

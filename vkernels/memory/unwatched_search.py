@@ -77,7 +77,7 @@ class UnwatchedSearch:
         calls = None if passages is None else UnwatchedCalls(self._step, passages, self._demand, saved)
         if way is Way.AS_THEY_ARE:
             self.peak = recorded.trace_on(self._demand.device.kind).peak
-            self.way = Way.ALL if self._demand.device.in_step else Way.WATCHED
+            self.way = Way.ALL if self._demand.device.in_step and tracer.has_hooks else Way.WATCHED
             return calls
         if way is Way.ALL and passages is not None:
             self._recorder, self._begins = saved, part_begins(tracer.watched.iterations[-period:])
