@@ -97,7 +97,8 @@ def _mlp_backward(grad: Any, x: Any, w1: Any, w2: Any, hidden: Any) -> Any:
 
 
 def _exact_mlp_backward(grad: Any, x: Any, w1: Any, b1: Any, w2: Any, b2: Any, *kept: Any) -> Any:
-    return _mlp_backward(grad, x, w1, w2, functional.linear(x, w1, b1).relu_())
+    products = kept[0] if kept else functional.linear(x, w1, b1)  # kept ones are rounded before the inputs are
+    return _mlp_backward(grad, x, w1, w2, products.relu())
 
 
 def _attention(found: Cases, size: str, batch: int, heads: int, rows: int, depth: int) -> None:
