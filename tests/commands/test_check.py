@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import pytest
 
 from vkernels.commands.check import Finding, has_finding
 from vkernels.compiler.workers import compile_pool
+from vkernels.compiler.workers.compile_pool import CompilePool
 from vkernels.inspect.check import check as checking
 from vkernels.inspect.check.cells import Cell, LaunchFailure, LaunchUse, judge
 from vkernels.inspect.resolve import JitOptions, resolve_cases
@@ -52,13 +52,18 @@ def vk(run_vk, shared_workers):
     return lambda *arguments: run_vk("check", "--judge", "1", *arguments)
 
 
+@pytest.fixture(scope="module")
+def fake_compilers():
+    """The children of all tests here that compile nothing."""
+    with CompilePool(2, compiler=fakes.PLAIN_COMPILER) as pool:
+        yield pool
+
+
 @pytest.fixture
-def fake_compiler(monkeypatch):
+def fake_compiler(monkeypatch, fake_compilers):
     """Every binary takes what `takes` holds by then: these tests are about the command."""
     takes = {}
-    monkeypatch.setattr(
-        compile_pool, "CompilePool", functools.partial(compile_pool.CompilePool, compiler=fakes.PLAIN_COMPILER)
-    )
+    monkeypatch.setattr(compile_pool, "CompilePool", lambda *limits: nullcontext(fake_compilers))
     monkeypatch.setattr(checking, "read_binary", lambda binary, artifacts: fakes.reading(**takes))
     return takes
 
