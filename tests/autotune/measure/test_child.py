@@ -37,6 +37,7 @@ def test_answers_come_one_after_another(child: MeasuringWorker):
 
 
 def test_one_that_hangs_is_ended_and_it_is_known_at_what(child: MeasuringWorker):
+    child.ask({"do": "answer"}, 20, 0, MUCH)  # it has started: on a busy machine that takes longer than 2 s
     end = _ended(child, {"do": "hang"}, seconds=2.0)
     assert (end.reason, end.at) == (FailureReason.TIME_OUT, {"note": "running", "of": 3})
 
