@@ -19,7 +19,8 @@ UNKNOWN_LENGTH = 16.0
 STEP = 64
 """Keys that a block of our attention with a band takes at once; where they end for each block is in memory."""
 GRADIENT_BLOCK = 64
-"""Queries or keys of a block of its gradients; on sm_100 twice as many."""
+"""Queries or keys of a block of its gradients; where there is `ROOM` twice as many."""
+ROOM = ("sm_100", "gfx950")
 HAVE_ROOM = ("sm_90", "sm_100", "gfx90a", "gfx942", "gfx950")
 """Where the library takes large blocks of wide heads."""
 ConfigurationsOf = Callable[[str], Iterator[Configuration]]
@@ -261,7 +262,7 @@ def _backward(width: int) -> Row:
         return OurKernel(name, {**sizes, "P": LENGTH // block}, "float16", constants=constants, length=LENGTH / STEP)
 
     ours = tuple(
-        replace(in_blocks(name, GRADIENT_BLOCK), elsewhere={"sm_100": in_blocks(name, 2 * GRADIENT_BLOCK)})
+        replace(in_blocks(name, GRADIENT_BLOCK), elsewhere={each: in_blocks(name, 2 * GRADIENT_BLOCK) for each in ROOM})
         for name in ("attention_query_gradient", "attention_key_gradients")
     )
     parts = {"products": (products, few), "keys": (of_keys, blocks), "queries": (of_queries, blocks)}

@@ -177,9 +177,18 @@ def test_blocks_are_as_large_as_a_gpu_has_room_for(name, width, sizes, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("name", "width", "rows"), [("b200-sxm-180", 128, 128), ("b200-sxm-180", 256, 64), ("h200-sxm-141", 128, 64)]
+    ("name", "width", "rows"),
+    [
+        ("b200-sxm-180", 128, 128),
+        ("b200-sxm-180", 256, 64),
+        ("h200-sxm-141", 128, 64),
+        ("mi350x", 128, 128),
+        ("mi350x", 256, 64),
+        ("mi300x", 128, 64),
+        ("rx7900xtx", 128, 64),
+    ],
 )
-def test_blocks_of_gradients_are_large_where_sums_are_in_tensor_memory(name, width, rows, monkeypatch):
+def test_blocks_of_gradients_are_large_where_sums_have_room(name, width, rows, monkeypatch):
     from vkernels.library import attention_blocks
 
     found = SimpleNamespace(limits=limits_of(target_named(name)))

@@ -138,6 +138,10 @@ with `MANY_REGISTERS`."""
 MANY_REGISTERS = 512
 """Registers of a thread on AMD's CDNA, accumulators included."""
 
+MUCH_SHARED = 128 << 10
+"""Bytes of shared memory that hold two operands of `LARGE_ON_GPU` rows, 32 KiB each in 16 bits, and as much of others:
+CDNA 4 has them, 3 does not."""
+
 
 @dataclass(frozen=True)
 class Band:
@@ -259,17 +263,28 @@ def sizes_on_gpu(depth: int, width: int, device: Any = None) -> tuple[int, int]:
 
 def _has_room(device: Any) -> bool:
     """Whether a GPU's groups of warps multiply what is in shared memory, or its threads have registers for results of
-    wide heads, as those of AMD's CDNA have."""
+    wide heads."""
+    return present_target(str(device)).limits.dots_from_shared or _has_many_registers(device)
+
+
+def _has_many_registers(device: Any) -> bool:
+    """Whether threads of a GPU have registers for large results, as those of AMD's CDNA do."""
     from vkernels.ir.analysis.needs import NeedsDevice  # takes long, and frozen kernels do without
 
-    limits = present_target(str(device)).limits
-    return limits.dots_from_shared or NeedsDevice.of(limits).registers >= MANY_REGISTERS
+    return NeedsDevice.of(present_target(str(device)).limits).registers >= MANY_REGISTERS
 
 
 def gradient_block_on_gpu(depth: int, width: int, device: Any) -> int:
-    """The most rows of a block of gradients on a GPU, a torch device: sums of more have room in tensor memory alone."""
-    is_large = max(depth, width) <= LARGE_WIDTH and present_target(str(device)).limits.tensor_memory
-    return LARGE_ON_GPU if is_large else LARGEST
+    """The most rows of a block of gradients on a GPU, a torch device.
+
+    Sums of more have room in tensor memory, and where threads have many registers, if shared memory also holds the
+    operands, which several loops read.
+    """
+    if max(depth, width) > LARGE_WIDTH:
+        return LARGEST
+    limits = present_target(str(device)).limits
+    has_room = limits.tensor_memory or (limits.shared >= MUCH_SHARED and _has_many_registers(device))
+    return LARGE_ON_GPU if has_room else LARGEST
 
 
 def has_masks(sequences: Sequences, size: int) -> bool:
