@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from math import inf
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -117,13 +118,14 @@ def test_the_search_over_the_skyline_is_complete(problem, capacity, noise):
 
 
 def test_almost_all_time_goes_to_a_capacity_that_is_given(monkeypatch):
-    tried = []
+    tried, now = [], [0.0]
 
     def never(blocks, count, capacity, seconds, seed):
         tried.append((capacity, seconds))
-        time.sleep(seconds)
+        now[0] += seconds
         return OffsetSearchResult(None, proved=True)
 
+    monkeypatch.setattr("vkernels.memory.pool.time", SimpleNamespace(monotonic=lambda: now[0]))
     monkeypatch.setattr("vkernels.memory.pool.fit_within", never)
     ring = [Lifetime(n, n + 2, 5) for n in range(5)]
     placed = place(ring, 5, capacity=12, seconds=0.2)
