@@ -180,6 +180,20 @@ def test_several_points_may_be_prepared_before_they_are_measured() -> None:
     assert [each.point for each in again.told] == [each.point for each in search.told]
 
 
+def test_another_point_may_be_prepared_after_each_measurement() -> None:
+    search, prepared, measured = SEARCHES[DEFAULT_SEARCH](GRID), [], []
+
+    def measure(point: Point) -> float:
+        measured.append(point)
+        assert sum(map(len, prepared)) == min(8, len(measured) + 2)
+        return 1.0
+
+    stop = Stop(evaluations=8)
+    assert drive(search, measure, stop, at_once=lambda: 3, prepare=prepared.append, rolling=True) == "evaluations"
+    assert [point for points in prepared for point in points] == measured
+    assert len(set(measured)) == 8
+
+
 def test_what_was_prepared_and_not_measured_is_asked_for_again() -> None:
     search, clock = SEARCHES["exhaustive"](SearchSpace({"x": [1, 2, 3, 4, 5]})), iter(range(100))
     assert drive(search, lambda point: 1.0, Stop(seconds=4), lambda: next(clock), at_once=lambda: 2) == "seconds"

@@ -10,6 +10,7 @@ import pytest
 
 import vkernels as vk
 from vkernels.autotune import triton_python
+from vkernels.autotune.triton_bounds import StaticBounds
 from vkernels.autotune.triton_configs import TritonConfig
 from vkernels.inspect.cases import KernelSource
 
@@ -43,11 +44,15 @@ def bounds(monkeypatch: pytest.MonkeyPatch):
     """Bounds that are known: the larger a block, the faster; and the tasks and targets that were asked for."""
     asked = []
 
-    def static_bounds(task, target, tools):
-        asked.append((task, target.key))
-        return lambda configs: iter([1.0 / (int(each.constants["BLOCK"]) * each.warps) for each in configs])
+    class Bounds(StaticBounds):
+        def __init__(self, task, target, tools, stop):
+            super().__init__(task, target, tools, stop)
+            asked.append((task, target.key))
 
-    monkeypatch.setattr(triton_python, "static_bounds", static_bounds)
+        def _found(self, config):
+            return 1.0 / (int(config.constants["BLOCK"]) * config.warps)
+
+    monkeypatch.setattr(triton_python, "StaticBounds", Bounds)
     return asked
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from threading import Event
+
 import numpy as np
 import pytest
 
@@ -10,11 +12,15 @@ from vkernels.autotune.drive import Stop
 from vkernels.autotune.measure import Effort
 from vkernels.autotune.measure.timing import Sample
 from vkernels.autotune.result import MEASURED
-from vkernels.autotune.triton_configs import TritonConfig, around, block_names, grid_from, grid_of, listed
+from vkernels.autotune.triton_bounds import BoundTools, StaticBounds, TritonTask, compile_seconds, lowered_text
+from vkernels.autotune.triton_configs import Ahead, TritonConfig, around, block_names, grid_from, grid_of, listed
 from vkernels.autotune.triton_online import MeasuredLaunch, launch_inputs
-from vkernels.autotune.triton_tuning import TritonTask, by_target, lowered_texts, static_bounds, tune_triton, with_usual
+from vkernels.autotune.triton_tuning import by_target, tune_triton, with_usual
+from vkernels.compiler.workers.jobs import CompileFailure, CompileFailureReason
 from vkernels.inspect.cases import JitSignature, KernelSource
+from vkernels.inspect.worker_client import InspectPool
 from vkernels.inspect.worker_service import answer_to
+from vkernels.targets import target_named
 
 GIVEN = TritonConfig({"BLOCK_M": 64, "HEAD": 64}, 4, 3)
 GRID = grid_from("cdiv(M, BLOCK_M), 2 * HEADS")
@@ -59,9 +65,10 @@ def test_the_winner_is_a_triton_config(tmp_path):
             block = int(config.constants["BLOCK_M"])
             yield "needs too much shared memory" if block > 128 else 1e-3 / block / config.warps + 1e-6 * config.stages
 
-    told = []
+    told, begun = [], []
+    ahead = Ahead(begun.extend, 3, rolling=True)
     found = [
-        tune_triton(TASK, name, space, bounds, Stop(evaluations=125), at_once=3, on_trial=told.append)
+        tune_triton(TASK, name, space, bounds, Stop(evaluations=125), ahead=ahead, on_trial=told.append)
         for name in ("h100", "h100:1g.10gb")
     ]
     assert found[0].best.config == TritonConfig({"BLOCK_M": 128, "HEAD": 64}, 16, 1)
@@ -70,6 +77,7 @@ def test_the_winner_is_a_triton_config(tmp_path):
     assert found[0].stopped in ("space", "evaluations")
     assert {trial.reason for trial in found[0].trials if trial.seconds is None} == {"needs too much shared memory"}
     assert [trial.config for trial in told[:125]] == [trial.config for trial in found[0].trials]
+    assert [trial.config for trial in told] == begun
     names: dict = {}
     exec(by_target(found), names)
     config = names["CONFIGS"]["h100:1g.10gb"]
@@ -197,10 +205,16 @@ SIGNATURE = JitSignature((("a", "*fp32"), ("b", "*fp32"), ("N", "i32")), (), ("a
 
 
 class InProcess:
-    """Answers as a worker does."""
+    """Answers as a worker does; one asked for so many warps hangs."""
+
+    def __init__(self, hangs: int | None = None):
+        self.hangs = hangs
 
     def submit(self, request):
-        answer = answer_to(request)
+        if request["configuration"]["warps"] == self.hangs:
+            answer = InspectPool._failed(None, CompileFailure(CompileFailureReason.TIME_OUT, "", 120))
+        else:
+            answer = answer_to(request)
         return type("Done", (), {"result": lambda self: answer})()
 
 
@@ -209,7 +223,7 @@ def test_each_configuration_is_lowered_or_says_why_not(tmp_path):
     path.write_text(FILE)
     task = TritonTask(KernelSource("copy", file=str(path)), SIGNATURE, {"N": 1000}, grid_from("cdiv(N, BLOCK)"))
     configs = [TritonConfig({"BLOCK": 64}, 2, 1), TritonConfig({"BLOCK": 48}), TritonConfig({"BLOCK": 128}, 8)]
-    lowered = lowered_texts(task, configs, "sm_90", InProcess())
+    lowered = [lowered_text(task, config, "sm_90", InProcess()) for config in configs]
     assert [each.get("options", {}).get("warps") for each in lowered] == [2, None, 8]
     assert "power of 2" in lowered[1]["message"]
     assert "tensor<64x" in lowered[0]["text"]
@@ -218,6 +232,39 @@ def test_each_configuration_is_lowered_or_says_why_not(tmp_path):
     assert described["has_prune"]
     assert [with_usual(each, {}).warps for each in described["configurations"]] == [4, 8]
     broken = TritonTask(KernelSource("broken", file=str(path)), SIGNATURE, {}, grid_from("1"))
-    tools = type("Tools", (), {"preparing": InProcess(), "compiling": None, "cache": None})
-    found = list(static_bounds(broken, None or type("Target", (), {"architecture": "sm_90"}), tools)(configs[:1]))
-    assert "undefined" in found[0]
+    with StaticBounds(broken, target_named("h100-sxm5-80"), BoundTools(InProcess(), None), Stop()) as bounds:
+        (found,) = bounds.seconds(configs[:1])
+    assert "undefined" in found
+
+
+def test_a_configuration_that_hangs_is_skipped(tmp_path):
+    path = tmp_path / "plain_kernels_that_hang.py"
+    path.write_text(FILE)
+    task = TritonTask(KernelSource("broken", file=str(path)), SIGNATURE, {}, grid_from("1"))
+    tools = BoundTools(InProcess(hangs=8), None)
+    configs = [TritonConfig({"BLOCK": 64}, 2), TritonConfig({"BLOCK": 64}, 8), TritonConfig({"BLOCK": 64}, 4)]
+    with StaticBounds(task, target_named("h100-sxm5-80"), tools, Stop()) as bounds:
+        bounds.begin(configs)
+        found = list(bounds.seconds(configs))
+    assert ["took more than 120 s" in each for each in found] == [False, True, False]
+
+
+def test_what_is_not_compiled_when_the_time_ends_is_no_trial():
+    done = Event()
+
+    class Slow(StaticBounds):
+        def _found(self, config):
+            assert config.warps == 1 or done.wait(60)
+            return 1.0
+
+    configs = [TritonConfig({"BLOCK": 64}, warps) for warps in (1, 2, 4)]
+    stop = Stop(seconds=0.2)
+    with Slow(TASK, target_named("h100-sxm5-80"), BoundTools(None, None), stop) as bounds:
+        found = tune_triton(TASK, "h100", listed(configs), bounds.seconds, stop, ahead=bounds.ahead)
+        done.set()
+    assert (found.stopped, [trial.config for trial in found.trials]) == ("seconds", configs[:1])
+
+
+@pytest.mark.parametrize(("seconds", "each"), [(None, 60), (1000, 60), (90, 30), (6, 20)])
+def test_how_long_a_configuration_may_compile(seconds, each):
+    assert compile_seconds(Stop(seconds=seconds)) == each

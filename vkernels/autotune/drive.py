@@ -85,22 +85,25 @@ def drive(
     clock: Callable[[], float] = monotonic,
     at_once: Callable[[], int] = lambda: 1,
     prepare: Callable[[Sequence[Point]], object] = lambda points: None,
+    rolling: bool = False,
 ) -> str:
     """Measure what a search proposes until it stops; return the limit that was reached, or `space` if all was tried.
 
     `at_once`: number of points to propose before they are measured one after another; `prepare` gets them first if
-    there are several. Exceptions of `measure` pass through; a search can be driven on, and then proposes unmeasured
-    points again.
+    there are several. `rolling`: propose another point after each measurement, which `prepare` gets, too, rather than
+    all of them when none is left. Exceptions of `measure` pass through; a search can be driven on, and then proposes
+    unmeasured points again.
     """
     began = clock()
     waiting: list[Point] = []
     try:
         while not (reached := _reached(search, stop, clock() - began)):
-            if not waiting:
+            if rolling or not waiting:
                 left = at_once() if stop.evaluations is None else min(at_once(), stop.evaluations - len(search.told))
-                waiting = list(islice(iter(search.ask, None), left))
-                if len(waiting) > 1:
-                    prepare(tuple(waiting))
+                new = list(islice(iter(search.ask, None), max(0, left - len(waiting))))
+                waiting += new
+                if len(new) > 1 or (new and rolling):
+                    prepare(tuple(new))
             if not waiting:
                 return "space"
             outcome = measure(waiting[0])

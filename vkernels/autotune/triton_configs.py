@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,6 +66,27 @@ class ConfigSpace:
     configs: Mapping[Point, TritonConfig]
     given: Point
     varied: tuple[str, ...]
+
+
+Bound = Callable[[Sequence[TritonConfig]], Iterator[float | str]]
+"""Seconds of each configuration, or why there are none."""
+
+
+class OutOfTimeError(Exception):
+    """The time of a search ended before a configuration was compiled."""
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """Compiles configurations before their seconds are asked for.
+
+    `begin`: gets those that are asked for next. `at_once`: how many are under way together. `rolling`: whether another
+    one begins as soon as the seconds of the oldest one are known, or all of them have to be done first.
+    """
+
+    begin: Callable[[Sequence[TritonConfig]], object]
+    at_once: int
+    rolling: bool = False
 
 
 def listed(configs: Sequence[TritonConfig]) -> ConfigSpace:

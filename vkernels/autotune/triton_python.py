@@ -25,18 +25,11 @@ from .asked_task import place_of_kernel
 from .drive import Stop
 from .expressions import Expression
 from .result import MEASURED
-from .slice_names import is_here, place_of, target_of, usable, whole_device
+from .slice_names import is_here, place_of, target_of, whole_device
+from .triton_bounds import BoundTools, StaticBounds, TritonTask, compile_seconds
 from .triton_configs import ConfigSpace, around, block_names, grid_from, listed
 from .triton_online import launch_inputs, measured_launch
-from .triton_tuning import (
-    BoundTools,
-    TritonTask,
-    TritonTrial,
-    TritonTuned,
-    static_bounds,
-    tune_triton,
-    with_usual,
-)
+from .triton_tuning import TritonTrial, TritonTuned, tune_triton, with_usual
 
 TYPES = {
     "float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float8_e4m3fn": "fp8e4nv",
@@ -147,7 +140,7 @@ def tune_plain(
     source, space = launch.source(), launch.space()
     configured = space.configs[space.given].constants
     results: dict[str, TritonTuned] = {}
-    with InspectPool() as preparing, CompilePool() as compiling:
+    with InspectPool() as preparing, CompilePool(seconds=compile_seconds(stop)) as compiling:
         for name in slices:
             if is_here(name):
                 measured = measured_launch(launch.kernel, launch.arguments, launch.grid, place_of(name).device)
@@ -158,11 +151,12 @@ def tune_plain(
                 )  # fmt: skip
             else:
                 task = TritonTask(source, launch.signature(configured), launch.numbers, launch.grid)
-                bound = static_bounds(task, target_of(name), BoundTools(preparing, compiling, DiskCache()))
-                results[name] = tune_triton(
-                    task, name, space, bound, stop, seed=seed, at_once=len(usable()), on_trial=on_trial,
-                    notes=[PRUNE] if has_prune(launch.kernel) else [],
-                )  # fmt: skip
+                tools = BoundTools(preparing, compiling, DiskCache())
+                with StaticBounds(task, target_of(name), tools, stop) as bounds:
+                    results[name] = tune_triton(
+                        task, name, space, bounds.seconds, stop, seed=seed, ahead=bounds.ahead, on_trial=on_trial,
+                        notes=[PRUNE] if has_prune(launch.kernel) else [],
+                    )  # fmt: skip
             if results[name].stopped == "interrupted":
                 break
     return results

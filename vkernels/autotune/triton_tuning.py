@@ -1,34 +1,19 @@
-"""Tune plain Triton kernels: by the static bound of their binaries for any device, or by measuring on a GPU."""
+"""Search configurations of plain Triton kernels, and describe the winners."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 from time import monotonic
 from typing import Any
 
-from vkernels.compiler.artifact_cache import ArtifactCache
-from vkernels.compiler.backends.resources import taken_by
-from vkernels.compiler.backends.triton_adapter import GpuOptions
-from vkernels.compiler.binaries.launch_loops import launch_loops
-from vkernels.compiler.binaries.read_code import read_binary
-from vkernels.compiler.workers.compile_cached import compile_cached
-from vkernels.compiler.workers.compile_pool import CompilePool
-from vkernels.compiler.workers.jobs import CompiledBinary, CompileJob
-from vkernels.inspect.cases import JitSignature, KernelSource
-from vkernels.inspect.worker_client import InspectPool, answer_of
-from vkernels.ir.disk_cache import DiskCache
-from vkernels.ir.errors import Error
-from vkernels.ir.planning.resources import held, misfit, spill
-from vkernels.targets import Target, limits_of
-
 from .drive import Stop, drive
-from .expressions import Expression
 from .result import MEASURED, STATIC_BOUND
 from .searches import DEFAULT_SEARCH, SEARCHES, FailedPoint
 from .space import Point
-from .triton_configs import ConfigSpace, TritonConfig, grid_of
+from .triton_bounds import TritonTask
+from .triton_configs import Ahead, Bound, ConfigSpace, OutOfTimeError, TritonConfig
 
 FINALISTS = 6
 """Configurations that are timed in turns at the end, beside the author's."""
@@ -87,25 +72,6 @@ class TritonTuned:
         }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class TritonTask:
-    """A plain Triton kernel and its launch. `arguments`: integers that a launch passes, by name. `grid`: of these and
-    the constants."""
-
-    source: KernelSource
-    signature: JitSignature
-    arguments: Mapping[str, int]
-    grid: Expression
-
-    def programs(self, config: TritonConfig) -> tuple[int, ...]:
-        """The grid with a configuration. Raises `OptionError` for an impossible one."""
-        return grid_of(self.grid, {**self.arguments, **dict(self.signature.constants), **config.constants})
-
-
-Bound = Callable[[Sequence[TritonConfig]], Iterator[float | str]]
-"""Seconds of each configuration, or why there are none."""
-
-
 def tune_triton(
     task: TritonTask,
     target: str,
@@ -114,39 +80,39 @@ def tune_triton(
     stop: Stop,
     *,
     seed: int = 0,
-    at_once: int = 1,
+    ahead: Ahead | None = None,
     ranked_by: str = STATIC_BOUND,
     compare: Callable[[Sequence[TritonConfig]], Sequence[float]] | None = None,
     on_trial: Callable[[TritonTrial], object] = lambda trial: None,
     notes: Sequence[str] = (),
 ) -> TritonTuned:
-    """Search a space of configurations; an interrupt ends the search. `at_once`: configurations asked for together.
-    `compare`: times finalists in turns. The author's configuration is tried first, and stays unless another one is
-    faster by more than `WORTHWHILE`.
+    """Search a space of configurations; an interrupt ends the search. `ahead`: compiles them before their seconds are
+    asked for. `compare`: times finalists in turns. The author's configuration is tried first, and stays unless another
+    one is faster by more than `WORTHWHILE`.
     """
     began = monotonic()
     name = DEFAULT_SEARCH if space.varied else "exhaustive"
     search = SEARCHES[name](space.space, seed=seed, seeds=[space.given])
     trials: dict[Point, TritonTrial] = {}
-    ready: dict[Point, float | str] = {}
 
     def prepare(points: Sequence[Point]) -> None:
-        configs = [space.configs[point] for point in points]
-        ready.update(zip(points, seconds_of(configs), strict=True))
+        if ahead is not None:
+            ahead.begin([space.configs[point] for point in points])
 
     def measure(point: Point) -> float | FailedPoint:
-        if point not in ready:
-            prepare([point])
-        found = ready.pop(point)
-        is_time = isinstance(found, float) and isfinite(found) and found > 0
         config = space.configs[point]
+        found = next(iter(seconds_of([config])))
+        is_time = isinstance(found, float) and isfinite(found) and found > 0
         trial = TritonTrial(config, found) if is_time else TritonTrial(config, None, str(found))  # type: ignore[arg-type]
         trials[point] = trial
         on_trial(trial)
         return FailedPoint(trial.reason) if trial.seconds is None else trial.seconds
 
     try:
-        stopped = drive(search, measure, stop, monotonic, lambda: at_once, prepare)
+        at_once, rolling = (1, False) if ahead is None else (ahead.at_once, ahead.rolling)
+        stopped = drive(search, measure, stop, monotonic, lambda: at_once, prepare, rolling)
+    except OutOfTimeError:
+        stopped = "seconds"
     except KeyboardInterrupt:
         stopped = "interrupted"
     if compare is not None and stopped != "interrupted":
@@ -180,81 +146,6 @@ def _best(trials: Sequence[TritonTrial], given: TritonTrial | None) -> TritonTri
     if best is None or given is None or given.seconds is None or best.seconds is None:
         return best
     return best if best.seconds < (1 - WORTHWHILE) * given.seconds else given
-
-
-@dataclass(frozen=True)
-class BoundTools:
-    """Pools for lowering and for compiling, and a cache if there is one."""
-
-    preparing: InspectPool
-    compiling: CompilePool
-    cache: DiskCache | None = None
-
-
-def static_bounds(task: TritonTask, target: Target, tools: BoundTools) -> Bound:
-    """Bounds of configurations for a device that need not be here. Raises what is wrong with the kernel as a whole."""
-
-    def bounds(configs: Sequence[TritonConfig]) -> Iterator[float | str]:
-        lowered = lowered_texts(task, configs, target.architecture, tools.preparing)
-        jobs = {
-            number: CompileJob(each["text"], target.architecture, GpuOptions(**each["options"]))
-            for number, each in enumerate(lowered)
-            if "text" in each
-        }
-        found = {number: str(each["message"]) for number, each in enumerate(lowered) if "text" not in each}
-        numbers = list(jobs)
-        compiled = compile_cached(jobs.values(), tools.compiling, tools.cache)
-        outcomes = {numbers[done.index]: done.outcome for done in compiled}
-        for number, config in enumerate(configs):
-            if number in found:
-                yield f"does not compile: {found[number]}"
-                continue
-            outcome = outcomes[number]
-            if not isinstance(outcome, CompiledBinary):
-                yield f"does not compile: {outcome.message}"
-                continue
-            yield _bound(task, config, target, outcome, lowered[number], tools.cache)
-
-    return bounds
-
-
-def lowered_texts(
-    task: TritonTask, configs: Sequence[TritonConfig], architecture: str, pool: InspectPool
-) -> list[dict[str, Any]]:  # fmt: skip
-    """The TTIR of each configuration with its options, or an error's `message`, from a worker process."""
-    request = {
-        "kind": "configurations", "source": vars(task.source), "types": dict(task.signature.types),
-        "constants": dict(task.signature.constants), "divisible": list(task.signature.divisible),
-        "architecture": architecture,
-        "configurations": [
-            {"constants": dict(c.constants), "warps": c.warps, "stages": c.stages, "settings": dict(c.settings)}
-            for c in configs
-        ],
-    }  # fmt: skip
-    answer = answer_of(pool.submit(request).result(), task.source.shown)
-    return list(answer["lowered"])
-
-
-def _bound(
-    task: TritonTask, config: TritonConfig, target: Target, outcome: CompiledBinary, lowered: Mapping[str, Any],
-    cache: DiskCache | None,
-) -> float | str:  # fmt: skip
-    limits = limits_of(target)
-    try:
-        reading = read_binary(outcome.binary, ArtifactCache(cache))
-        if reading.code is None:
-            return f"its binary cannot be read: {reading.unread}"
-        taken = taken_by(reading.resources, outcome.binary.threads)
-        short = misfit(taken, limits) or spill(taken)
-        if short is not None:
-            return short.reason
-        found = launch_loops(
-            reading.code, lowered["text"], limits, held(taken, limits).blocks, task.programs(config), task.arguments,
-            parameters=lowered["parameters"],
-        )  # fmt: skip
-    except Error as error:
-        return str(error)
-    return "its loops have no bound" if found.bound is None else found.bound.seconds
 
 
 def by_target(results: Sequence[TritonTuned]) -> str:

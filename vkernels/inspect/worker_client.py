@@ -48,6 +48,11 @@ class InspectPool(WorkerPool[Mapping[str, Any], Answer]):
         return {_FAILURE: failure.message}
 
 
+def failure_of(answer: Answer) -> str:
+    """Why there is no answer: the worker took too long or too much memory, or died. Empty if it answered."""
+    return str(answer.get(_FAILURE, ""))
+
+
 def answer_of(answer: Answer, what: str) -> Answer:
     """Check the answer to a request about `what`.
 

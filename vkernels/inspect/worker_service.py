@@ -134,8 +134,8 @@ def _prepared_jit(request: Mapping[str, Any]) -> Answer:
     return {"targets": _each(request["targets"], prepare), "launches": launches}
 
 
-def _lowered_configurations(request: Mapping[str, Any]) -> Answer:
-    """The TTIR of each configuration of a plain Triton kernel for one architecture, or why there is none."""
+def _lowered_configuration(request: Mapping[str, Any]) -> Answer:
+    """The TTIR of a configuration of a plain Triton kernel for an architecture, or why there is none."""
     kernel = kernel_at(KernelSource(**request["source"]))
     names = [parameter.name for parameter in jit_parameters(kernel) if parameter.name in request["types"]]
 
@@ -146,7 +146,7 @@ def _lowered_configurations(request: Mapping[str, Any]) -> Answer:
         )  # fmt: skip
         return {"text": inlined_ttir(text, request["architecture"]), "options": asdict(options), "parameters": names}
 
-    return {"lowered": _each(request["configurations"], lower)}
+    return {"lowered": _each([request["configuration"]], lower)[0]}
 
 
 def _explained(request: Mapping[str, Any]) -> Answer:
@@ -188,5 +188,5 @@ def _mistake(error: Error) -> Answer:
 
 ANSWERS: Mapping[str, Callable[[Mapping[str, Any]], Answer]] = {
     "describe": _described, "kernel": _prepared_kernel, "jit": _prepared_jit, "explain": _explained,
-    "configurations": _lowered_configurations, "inputs": _on_inputs,
+    "configuration": _lowered_configuration, "inputs": _on_inputs,
 }  # fmt: skip

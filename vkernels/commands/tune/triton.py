@@ -13,19 +13,11 @@ from rich.text import Text
 from vkernels.autotune.drive import Stop
 from vkernels.autotune.expressions import Expression
 from vkernels.autotune.result import MEASURED
-from vkernels.autotune.slice_names import is_here, place_of, target_of, usable
+from vkernels.autotune.slice_names import is_here, place_of, target_of
+from vkernels.autotune.triton_bounds import BoundTools, StaticBounds, TritonTask, compile_seconds
 from vkernels.autotune.triton_configs import ConfigSpace, TritonConfig, around, block_names, grid_from, listed
 from vkernels.autotune.triton_python import PRUNE
-from vkernels.autotune.triton_tuning import (
-    Bound,
-    BoundTools,
-    TritonTask,
-    TritonTuned,
-    by_target,
-    static_bounds,
-    tune_triton,
-    with_usual,
-)
+from vkernels.autotune.triton_tuning import TritonTuned, by_target, tune_triton, with_usual
 from vkernels.compiler.arguments import CPU
 from vkernels.compiler.workers.compile_pool import CompilePool
 from vkernels.inspect.cases import is_vk_kernel, kernel_at
@@ -74,7 +66,7 @@ def run_triton(
     triton_version()
     assert options.grid is not None, "it was refused otherwise"
     grid = grid_from(options.grid)
-    with InspectPool() as preparing, CompilePool() as compiling:
+    with InspectPool() as preparing, CompilePool(seconds=compile_seconds(stop)) as compiling:
         answer = describe(preparing, source)
         parameters = [TritonParameter(**each) for each in answer["parameters"]]
         space = space_of(answer, request, options, grid, console)
@@ -89,9 +81,12 @@ def run_triton(
                 assert signature is not None, "it was parsed"
                 task = TritonTask(source, signature, dict(request.shape), grid)
                 task.programs(space.configs[space.given])
-                bound = static_bounds(task, target_of(slice_), BoundTools(preparing, compiling, DiskCache()))
                 notes = [PRUNE] if answer["has_prune"] else []
-                found = tune_triton(task, slice_, space, bound, stop, seed=seed, at_once=len(usable()), notes=notes)
+                tools = BoundTools(preparing, compiling, DiskCache())
+                with StaticBounds(task, target_of(slice_), tools, stop) as bounds:
+                    found = tune_triton(
+                        task, slice_, space, bounds.seconds, stop, seed=seed, ahead=bounds.ahead, notes=notes
+                    )
             else:
                 found = _measured(name, slice_, space, request, options, grid, stop, seed)
             results.append(found)
@@ -190,6 +185,7 @@ def _measured(
     names = [parameter.name for parameter in jit_parameters(kernel)]
     arguments = {**launch_inputs(names, made(), f"--inputs {options.inputs}"), **request.constants, **request.shape}
     launch = measured_launch(kernel, arguments, grid, place_of(slice_).device)
-    seconds_of: Bound = launch.seconds
     task = TritonTask(source, JitSignature(()), {}, grid)
-    return tune_triton(task, slice_, space, seconds_of, stop, seed=seed, ranked_by=MEASURED, compare=launch.compared)
+    return tune_triton(
+        task, slice_, space, launch.seconds, stop, seed=seed, ranked_by=MEASURED, compare=launch.compared
+    )
