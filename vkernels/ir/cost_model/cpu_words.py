@@ -85,17 +85,22 @@ def words_of(loop: Loop, at: PlanBatch, limits: Limits) -> Words:
 @dataclass(frozen=True)
 class _Operand:
     """An operand of a dot before its `extension`, how it is loaded in the loop, if it is, and whether it is in words
-    there: packed, or in a home of words."""
+    there: packed, or `in_home`."""
 
     value: SSAValue
     extension: Operation
     touch: LoopAccess | None
     is_packed: bool
+    in_home: bool
+
+    @property
+    def is_in_words(self) -> bool:
+        return self.is_packed or self.in_home
 
     def lies_across(self, axis: str) -> bool:
         """Whether it is loaded from a tensor in rows along another axis."""
         touch = self.touch
-        return not self.is_packed and touch is not None and touch.home is None and touch.run != axis
+        return not self.is_in_words and touch is not None and touch.home is None and touch.run != axis
 
     @property
     def is_computed(self) -> bool:
@@ -112,19 +117,19 @@ def _add(found: Words, dot: DotOp, narrow: NarrowDot, loop: Loop, at: PlanBatch,
     if sum(along) != 1 or lanes == axis or lanes is None:
         return
     number = along.index(True)
-    first, second = (_operand(narrow, each, dot, loop, at) for each in (number, 1 - number))
+    first, second = (_operand(narrow, each, loop, at) for each in (number, 1 - number))
     if _touch(second.extension.results[0], loop) is not None:
         return  # a home holds what was extended before
     if not _can_join(first, (lanes, axis)) or not _lies_side_by_side(second):
         return
-    in_words = first.is_packed and second.is_packed
+    are_packed = first.is_packed and second.is_packed
     across = second.lies_across(axis) or (not first.is_computed and first.lies_across(lanes))
     ways = units_for(limits.dot_units, narrow.elements[number], narrow.elements[1 - number])
-    ways = [on for on in ways if in_words or (on.joins and not across) or on.unit.is_matrix]
+    ways = [on for on in ways if are_packed or (on.joins and not across) or on.unit.is_matrix]
     if not ways:
         return
     others = [each for each in axes_of(first.value) if each not in (axis, lanes)]
-    in_rows = np.asarray(in_words | (at.tile(others) == 1))
+    in_rows = np.asarray(are_packed | (at.tile(others) == 1))
     plain: Numbers = 1.0  # elements in 32 bits
     blocks: Numbers = 1.0  # words of a row that a matrix unit takes at once
     pairs: Numbers = 1.0  # rows, and columns, that a block unit takes at once
@@ -141,9 +146,9 @@ def _add(found: Words, dot: DotOp, narrow: NarrowDot, loop: Loop, at: PlanBatch,
             plain > 1, _joining(operand, first, at, axis, plain, blocks), 1.0
         )
         if isinstance(load, ReadOp):
-            if operand.is_packed or operand is second:
+            if operand.is_in_words or operand is second:
                 found.depths[load] = plain * side
-            found.joined[load] = (plain > 1) & (not operand.is_packed)
+            found.joined[load] = (plain > 1) & (not operand.is_in_words)
             found.by_unit[load] = on_matrix
     if not second.is_packed:
         ahead = AHEAD * at.tile(axes_of(second.value)) / plain
@@ -161,13 +166,13 @@ def _add(found: Words, dot: DotOp, narrow: NarrowDot, loop: Loop, at: PlanBatch,
     found.shapes.append((on_matrix, rows, at.size(lanes)))
 
 
-def _operand(narrow: NarrowDot, number: int, dot: DotOp, loop: Loop, at: PlanBatch) -> _Operand:
+def _operand(narrow: NarrowDot, number: int, loop: Loop, at: PlanBatch) -> _Operand:
     value, extension = narrow.operands[number], narrow.extensions[number]
     touch = _touch(value, loop)
     is_packed = touch is not None and touch.place in at.choices.packs
-    extended = _touch(extension.results[0], loop)
-    is_in_words = touch is not None and touch.is_laid_out and only_user(value) is extension
-    return _Operand(value, extension, touch, is_packed or is_in_words or extended is not None)
+    extended = _touch(extension.results[0], loop)  # a home of what is extended for the dot is of words
+    is_home = touch is not None and touch.is_laid_out and only_user(value) is extension
+    return _Operand(value, extension, touch, is_packed, is_home or extended is not None)
 
 
 def _touch(value: SSAValue, loop: Loop) -> LoopAccess | None:
@@ -177,7 +182,7 @@ def _touch(value: SSAValue, loop: Loop) -> LoopAccess | None:
 
 def _can_join(first: _Operand, axes: tuple[str, str]) -> bool:
     """Whether the operand along the lanes is packed, computed, or lies along one of these axes."""
-    if first.is_packed or first.is_computed:
+    if first.is_in_words or first.is_computed:
         return True
     return first.touch is not None and first.touch.run in axes
 
@@ -197,7 +202,7 @@ def _joining(operand: _Operand, first: _Operand, at: PlanBatch, axis: str, plain
     A word of n elements takes n - 1 shuffles. For a matrix unit words are written to memory, those of rows across the
     contracted axis turned before; it reads others where they are, if it can.
     """
-    if operand.is_packed:
+    if operand.is_in_words:
         return 0.0
     on_matrix = np.asarray(blocks > 1)
     longer = 1 + CHUNKED * np.log2(np.maximum(1, at.size(axis) / (plain * MATRIX_SIDE)))
