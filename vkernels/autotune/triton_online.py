@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import wait
+from contextlib import contextmanager
 from functools import partial
+from math import inf
+from time import monotonic
 from typing import Any
 
 import numpy as np
 
 from vkernels.compiler.backends.triton_kernels import without_autotune
+from vkernels.compiler.backends.triton_launches import Launch, launch_to_compile
+from vkernels.inspect.cases import KernelSource
+from vkernels.inspect.worker_client import LaunchPool, failure_of
 from vkernels.ir.errors import ArgumentError, OptionError
 
 from .arguments import copied, is_array, numbers, refill
+from .drive import Stop, end_of
 from .expressions import Expression
 from .measure.expected import EPSILON
 from .measure.measures import Effort
 from .measure.timing import CallClock, TimedCall, Timer
-from .triton_configs import TritonConfig, grid_of
+from .slice_names import usable
+from .triton_bounds import AT_ONCE, compile_seconds
+from .triton_configs import Ahead, OutOfTimeError, TritonConfig, grid_of
 
 EFFORT = Effort()
 ROUNDINGS = 64.0
@@ -39,11 +49,12 @@ class MeasuredLaunch:
         self._before = {name: copied(value) for name, value in self._tensors.items()}
         self._expected: dict[str, Any] | None = None
         self._best = float("inf")
+        self._refused: dict[TritonConfig, str] = {}
 
     def seconds(self, configs: Sequence[TritonConfig]) -> Iterator[float | str]:
         """Run, check and time each configuration."""
         for config in configs:
-            call = self._checked(config)
+            call = self._refused.get(config) or self._checked(config)
             if isinstance(call, str):
                 yield call
                 continue
@@ -56,13 +67,35 @@ class MeasuredLaunch:
         calls = [[self._call(config)] for config in configs]
         return [each.seconds for each in self._timer.paired_comparison(calls, [self._restore] * len(calls))]
 
+    def to_compile(self, config: TritonConfig) -> Launch | None:
+        """What a configuration's launch would compile; None if nothing, or if the launch has to say what is wrong."""
+        try:
+            call = partial(self._kernel.run, grid=self._programs(config), warmup=True, **self._passed(config))
+            return launch_to_compile(self._kernel, call)
+        except Exception:  # Triton's binder and the author's heuristics raise anything
+            return None
+
+    @property
+    def has_run(self) -> bool:
+        """Whether a configuration has given results."""
+        return self._expected is not None
+
+    def refuse(self, config: TritonConfig, reason: str) -> None:
+        """Do not run a configuration, which does not compile."""
+        self._refused[config] = f"does not compile: {reason}"
+
     def _call(self, config: TritonConfig) -> TimedCall:
+        return partial(self._kernel[self._programs(config)], **self._passed(config))
+
+    def _programs(self, config: TritonConfig) -> tuple[int, ...]:
         known = {n: v for n, v in self._arguments.items() if not is_array(v)}
-        grid = grid_of(self._grid, {**known, **config.constants})
-        return partial(
-            self._kernel[grid], **{**self._arguments, **config.constants}, num_warps=config.warps,
-            num_stages=config.stages, **{n: v for n, v in config.settings.items() if v is not None},
-        )  # fmt: skip
+        return grid_of(self._grid, {**known, **config.constants})
+
+    def _passed(self, config: TritonConfig) -> dict[str, Any]:
+        settings = {n: v for n, v in config.settings.items() if v is not None}
+        return {
+            **self._arguments, **config.constants, "num_warps": config.warps, "num_stages": config.stages, **settings,
+        }  # fmt: skip
 
     def _checked(self, config: TritonConfig) -> TimedCall | str:
         """The call of a configuration, after its first run; or why it has no right results."""
@@ -85,6 +118,37 @@ class MeasuredLaunch:
     def _restore(self) -> None:
         for name, value in self._tensors.items():
             refill(value, self._before[name])
+
+
+@contextmanager
+def compiled_ahead(launch: MeasuredLaunch, source: KernelSource, stop: Stop) -> Iterator[Ahead]:
+    """Compile configurations in worker processes, several at once, while nothing is timed.
+
+    Launches find the binaries in Triton's cache. A launch that no worker can compile is left to this process. `begin`
+    raises `OutOfTimeError` where the time of `stop`, which begins now, ends meanwhile and there is a result.
+    """
+    until, workers = end_of(stop), min(AT_ONCE, len(usable()))
+    with LaunchPool(workers, compile_seconds(stop)) as pool:
+        for _ in range(workers):  # each executes the file first, and no configuration has to wait for that
+            pool.submit({"kind": "describe", "source": vars(source)})
+
+        def begin(configs: Sequence[TritonConfig]) -> None:
+            awaited = {config: launch.to_compile(config) for config in configs}
+            begun = {
+                config: pool.submit({"kind": "launch", "source": vars(source), "launch": each})
+                for config, each in awaited.items()
+                if each is not None
+            }
+            done, _ = wait(begun.values(), None if until == inf else max(0.0, until - monotonic()))
+            if launch.has_run and len(done) < len(begun):
+                raise OutOfTimeError
+            for config, future in begun.items():
+                answer = future.result() if future.done() and future.exception() is None else {}
+                reason = failure_of(answer) or answer.get("refused", "")
+                if reason:
+                    launch.refuse(config, reason)
+
+        yield Ahead(begin, AT_ONCE)
 
 
 def _is_near(found: Any, expected: Any, dtype: str) -> bool:

@@ -28,7 +28,7 @@ from .result import MEASURED
 from .slice_names import is_here, place_of, target_of, whole_device
 from .triton_bounds import BoundTools, StaticBounds, TritonTask, compile_seconds
 from .triton_configs import ConfigSpace, around, block_names, grid_from, listed
-from .triton_online import launch_inputs, measured_launch
+from .triton_online import compiled_ahead, launch_inputs, measured_launch
 from .triton_tuning import TritonTrial, TritonTuned, tune_triton, with_usual
 
 TYPES = {
@@ -145,10 +145,11 @@ def tune_plain(
             if is_here(name):
                 measured = measured_launch(launch.kernel, launch.arguments, launch.grid, place_of(name).device)
                 task = TritonTask(source, JitSignature(()), launch.numbers, launch.grid)
-                results[name] = tune_triton(
-                    task, name, space, measured.seconds, stop, seed=seed, ranked_by=MEASURED,
-                    compare=measured.compared, on_trial=on_trial,
-                )  # fmt: skip
+                with compiled_ahead(measured, source, stop) as ahead:
+                    results[name] = tune_triton(
+                        task, name, space, measured.seconds, stop, seed=seed, ranked_by=MEASURED, ahead=ahead,
+                        compare=measured.compared, on_trial=on_trial,
+                    )  # fmt: skip
             else:
                 task = TritonTask(source, launch.signature(configured), launch.numbers, launch.grid)
                 tools = BoundTools(preparing, compiling, DiskCache())

@@ -48,6 +48,15 @@ class InspectPool(WorkerPool[Mapping[str, Any], Answer]):
         return {_FAILURE: failure.message}
 
 
+class LaunchPool(InspectPool):
+    """Workers that compile launches of plain Triton kernels."""
+
+    name = "the compiler"
+
+    def _failed(self, failure: CompileFailure) -> Answer:
+        return {_FAILURE: failure.message}
+
+
 def failure_of(answer: Answer) -> str:
     """Why there is no answer: the worker took too long or too much memory, or died. Empty if it answered."""
     return str(answer.get(_FAILURE, ""))

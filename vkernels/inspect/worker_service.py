@@ -15,11 +15,13 @@ from typing import Any
 from vkernels.compiler.backends.triton_adapter import inlined_ttir
 from vkernels.compiler.backends.triton_kernels import (
     Configuration,
+    TritonSourceError,
     has_prune,
     jit_configurations,
     jit_parameters,
     jit_ttir,
 )
+from vkernels.compiler.backends.triton_launches import compile_launch
 from vkernels.compiler.protocols import KernelLike
 from vkernels.compiler.workers.frames import Handler, Send
 from vkernels.ir.errors import ArgumentError, Error
@@ -149,6 +151,14 @@ def _lowered_configuration(request: Mapping[str, Any]) -> Answer:
     return {"lowered": _each([request["configuration"]], lower)[0]}
 
 
+def _compiled_launch(request: Mapping[str, Any]) -> Answer:
+    """Compile a launch of a plain Triton kernel into Triton's cache."""
+    try:
+        return {"compiled": compile_launch(kernel_at(KernelSource(**request["source"])), request["launch"])}
+    except TritonSourceError as error:
+        return {"compiled": False, "refused": str(error)}
+
+
 def _explained(request: Mapping[str, Any]) -> Answer:
     from .explain.analyze import Question, find
 
@@ -188,5 +198,5 @@ def _mistake(error: Error) -> Answer:
 
 ANSWERS: Mapping[str, Callable[[Mapping[str, Any]], Answer]] = {
     "describe": _described, "kernel": _prepared_kernel, "jit": _prepared_jit, "explain": _explained,
-    "configuration": _lowered_configuration, "inputs": _on_inputs,
+    "configuration": _lowered_configuration, "launch": _compiled_launch, "inputs": _on_inputs,
 }  # fmt: skip

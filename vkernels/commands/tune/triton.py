@@ -174,7 +174,7 @@ def _measured(
     name: str, slice_: str, space: ConfigSpace, request: SpecialisationRequest, options: TritonOptions,
     grid: Expression, stop: Stop, seed: int,
 ) -> TritonTuned:  # fmt: skip
-    from vkernels.autotune.triton_online import launch_inputs, measured_launch
+    from vkernels.autotune.triton_online import compiled_ahead, launch_inputs, measured_launch
     from vkernels.compiler.backends.triton_kernels import jit_parameters
     from vkernels.inspect.cases import JitSignature, executed
 
@@ -186,6 +186,8 @@ def _measured(
     arguments = {**launch_inputs(names, made(), f"--inputs {options.inputs}"), **request.constants, **request.shape}
     launch = measured_launch(kernel, arguments, grid, place_of(slice_).device)
     task = TritonTask(source, JitSignature(()), {}, grid)
-    return tune_triton(
-        task, slice_, space, launch.seconds, stop, seed=seed, ranked_by=MEASURED, compare=launch.compared
-    )
+    with compiled_ahead(launch, source, stop) as ahead:
+        return tune_triton(
+            task, slice_, space, launch.seconds, stop, seed=seed, ranked_by=MEASURED, ahead=ahead,
+            compare=launch.compared,
+        )  # fmt: skip

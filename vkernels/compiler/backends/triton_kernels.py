@@ -42,17 +42,17 @@ def is_triton_kernel(value: object) -> bool:
     """Whether this is what `@triton.jit`, `@triton.autotune` or `@triton.heuristics` gives."""
     from triton.runtime.jit import JITFunction
 
-    return isinstance(_innermost(value), JITFunction)
+    return isinstance(innermost(value), JITFunction)
 
 
 def jit_function(kernel: Any) -> Any:
     """The Python function of a kernel."""
-    return _innermost(kernel).fn
+    return innermost(kernel).fn
 
 
 def jit_parameters(kernel: Any) -> tuple[JitParameter, ...]:
     """The kernel's parameters in their order."""
-    return tuple(JitParameter(p.name, bool(p.is_constexpr)) for p in _innermost(kernel).params)
+    return tuple(JitParameter(p.name, bool(p.is_constexpr)) for p in innermost(kernel).params)
 
 
 def jit_configurations(kernel: Any) -> tuple[Configuration, ...]:
@@ -92,7 +92,7 @@ def jit_ttir(
     Raises `ArgumentError` where a constant is missing and `TritonSourceError` with Triton's reasons where its front
     end refuses the kernel. The kernel's own Python code runs.
     """
-    function = _innermost(kernel)
+    function = innermost(kernel)
     values = constants_of(kernel, types, {**constants, **configuration.constants})
     backend = backend_for(architecture)
     wanted = {"num_warps": configuration.warps, "num_stages": configuration.stages, **(configuration.settings or {})}
@@ -102,7 +102,7 @@ def jit_ttir(
         options = backend.parse_options(dict(wanted))
         text = _lowered(_source(function, types, values, divisible), backend, options)
     except Exception as error:  # Triton's front end raises anything, and runs the author's own Python
-        raise TritonSourceError(_message(function, error)) from error
+        raise TritonSourceError(message_of(function, error)) from error
     settings = {name: value for name, value in wanted.items() if name not in ("num_warps", "num_stages")}
     settings["enable_fp_fusion"] = options.enable_fp_fusion
     return text, GpuOptions(options.num_warps, options.num_stages, settings=json.dumps(settings, sort_keys=True))
@@ -118,7 +118,8 @@ def _layers(kernel: Any) -> Iterator[Any]:
         yield kernel
 
 
-def _innermost(kernel: Any) -> Any:
+def innermost(kernel: Any) -> Any:
+    """What `@triton.jit` gave, without the layers of other decorators."""
     *_, function = _layers(kernel)
     return function
 
@@ -133,7 +134,7 @@ def _configuration(config: Any, parameters: set[str]) -> Configuration:
 
 def constants_of(kernel: Any, types: Mapping[str, str], given: Mapping[str, Value]) -> dict[str, Any]:
     """Values of all parameters that are not passed at a launch."""
-    function = _innermost(kernel)
+    function = innermost(kernel)
     signature = inspect.signature(function.fn)
     values: dict[str, Any] = {}
     for parameter in function.params:
@@ -182,7 +183,7 @@ def _lowered(source: Any, backend: Any, options: Any) -> str:
     return str(module)
 
 
-def _message(function: Any, error: Exception) -> str:
+def message_of(function: Any, error: Exception) -> str:
     """Triton's reason, behind the author's line where it is known, without the lines of source that Triton quotes."""
     lines = [line.strip() for line in str(error).split("\n") if line.strip()]
     reason = lines[-1] if lines else ""
@@ -202,6 +203,6 @@ def _first_line(function: Any) -> int:
 
 
 __all__ = [
-    "Configuration", "JitParameter", "TritonSourceError", "has_prune", "is_triton_kernel", "jit_configurations",
-    "jit_parameters", "jit_ttir", "without_autotune",
+    "Configuration", "JitParameter", "TritonSourceError", "has_prune", "innermost", "is_triton_kernel",
+    "jit_configurations", "jit_parameters", "jit_ttir", "message_of", "without_autotune",
 ]  # fmt: skip
