@@ -28,7 +28,7 @@ nodes_of_autograd: Callable[[], int] = torch._C._autograd._get_sequence_nr
 class Passage:
     """A call: its arguments, the landmarks it passes, and the bytes on the device at each. `nodes`: of all of it.
 
-    `moved`: whether tensors moved. `kept`: bytes on the device after it.
+    `moved`: whether tensors moved. `kept`: bytes on the device after it, of which `held` are results of earlier calls.
     """
 
     arguments: tuple[Any, ...]
@@ -37,6 +37,12 @@ class Passage:
     nodes: int
     moved: bool
     kept: int
+    held: int = 0
+
+    @property
+    def own(self) -> int:
+        """Bytes on the device after it, without results of earlier calls."""
+        return self.kept - self.held
 
 
 @contextmanager
@@ -84,7 +90,7 @@ def alike(one: Passage, other: Passage) -> Passage | None:
         return None
     if one.nodes != other.nodes or not all(map(is_at, landmarks, other.landmarks)):
         return None
-    return Passage(arguments, landmarks, other.live, other.nodes, other.moved, other.kept)
+    return Passage(arguments, landmarks, other.live, other.nodes, other.moved, other.kept, other.held)
 
 
 def agree(expected: Sequence[Any], found: Sequence[Any]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from math import inf
@@ -55,6 +55,9 @@ class Limited(Generic[P, R]):
         self._unwatched: Any = None
         self._ways: Any = None
         """The search for unwatched calls; None before calls are recorded."""
+        self._results: Any = None
+        self._has_unmet = False
+        """Whether calls that were not watched may have made tensors that outlive them."""
         self._wait = warm_up
         """Calls until the step is recorded."""
         self._pause = 1
@@ -132,6 +135,9 @@ class Limited(Generic[P, R]):
             self._leave_plan()
             tenant.hold(0)
 
+    def _on_device(self, storages: Iterable[Any]) -> list[Any]:
+        return [each for each in storages if each.device.type == self._results.kind]
+
     def _shared_bytes(self) -> int:
         """Bytes of the device that other tasks leave."""
         if self._tenant is None:
@@ -154,6 +160,7 @@ class Limited(Generic[P, R]):
         """Find the program's tensors, and with them the device."""
         from . import schedule_executor
         from .demand_executor import DemandExecutor
+        from .held_results import HeldResults
         from .host_heap import HostHeap
         from .periods import PeriodSearch
         from .program_storages import program_storages
@@ -162,8 +169,9 @@ class Limited(Generic[P, R]):
         storages = program_storages(self._step, args, kwargs)
         device = schedule_executor.device_of(storages)
         capacity = inf if self._machine.flash_bytes else self._machine.host_bytes
+        self._results = HeldResults(device.kind)
         demand = DemandExecutor(device, self._shared_bytes(), HostHeap(device, capacity), self._strict)
-        demand.begin(each for each in storages if each.device.type == device.kind)
+        demand.begin(self._on_device(storages))
         return demand
 
     def _on_demand(self, record: bool, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -173,12 +181,12 @@ class Limited(Generic[P, R]):
 
         tracer, self._tracer, recording = (self._tracer or OpTracer()) if record else None, None, nullcontext()
         if tracer is not None and not self._watch:
-            self._ways = self._ways or UnwatchedSearch(self._step, self._demand)
+            self._ways = self._ways or UnwatchedSearch(self._step, self._demand, self._results)
             recording = self._ways.recording(tracer, args, kwargs)
         self._demand.limit = self._shared_bytes()
         try:
             with tracer or nullcontext(), recording:
-                self._demand.begin()
+                self._demand.begin(self._unmet(args, kwargs))
                 with self._demand:
                     result = self._step(*args, **kwargs)
         finally:
@@ -186,8 +194,18 @@ class Limited(Generic[P, R]):
             self._count_moves()
         if tracer is not None:
             tracer.end_iteration()
+            self._results.note(result)
         self._tracer = tracer  # not if the step raises
         return result
+
+    def _unmet(self, args: Any, kwargs: Any) -> list[Any]:
+        """The program's tensors, if calls that were not watched may have made some."""
+        from .program_storages import program_storages
+
+        if not self._has_unmet:
+            return []
+        self._has_unmet = False
+        return self._on_device([*program_storages(self._step, args, kwargs), *self._results.storages()])
 
     def _plan(self) -> None:
         """Plan from recorded calls once they repeat; if they do not, record again later."""
@@ -248,7 +266,9 @@ class Limited(Generic[P, R]):
         calls = self._unwatched
         try:
             with calls.running(args, kwargs):
-                return self._step(*args, **kwargs)
+                result = self._step(*args, **kwargs)
+            self._results.note(result)
+            return result
         finally:
             self._count_moves()
             self._count(calls.changed)
@@ -334,6 +354,7 @@ class Limited(Generic[P, R]):
                 counts.out_bytes + saved.out_bytes,
                 counts.back_bytes + saved.back_bytes,
             )
+        self._has_unmet = self._has_unmet or self._unwatched is not None
         self._unwatched = self._ways = None
         self._tracer, self._changes, self._wait, follow, self._follow = None, 0, 0, self._follow, None
         if follow is not None:

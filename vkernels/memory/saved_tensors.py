@@ -82,13 +82,13 @@ class SavedTensors:
             if at <= count and not self.changed:
                 size, is_away, state = uses[at - 1]
                 if size < 0:
-                    return tensor
+                    return _staying(tensor)
                 storage = tensor.untyped_storage()
                 if storage.nbytes() == size:
                     if not is_away:
-                        return tensor
+                        return _staying(tensor)
                     if state < 0 and tensor.nbytes == size and tensor.is_contiguous():
-                        return self._saved_whole(tensor, size) or tensor
+                        return self._saved_whole(tensor, size) or _staying(tensor)
                     return self._saved(tensor, storage, state)
             self.changed = self.changed or f"saved tensor {at - 1} has another size"
             return self._saved_any(tensor)
@@ -114,7 +114,7 @@ class SavedTensors:
 
     def _saved_any(self, tensor: torch.Tensor) -> Any:
         storage = self.storage_of(tensor)
-        return tensor if storage is None or not storage.nbytes() else self._saved(tensor, storage, -1)
+        return _staying(tensor) if storage is None or not storage.nbytes() else self._saved(tensor, storage, -1)
 
     def _saved(self, tensor: torch.Tensor, storage: torch.UntypedStorage, state: int) -> Any:
         """Copy a storage, unless that was done for another tensor in the same state."""
@@ -123,7 +123,7 @@ class SavedTensors:
         if saved is None or state < 0 or saved.state != state:
             block = self._taken(size)
             if block is None:
-                return tensor
+                return _staying(tensor)
             self._device.copy(block.address, storage.data_ptr(), size)
             saved = SavedStorage(StorageWeakRef(storage), state, size, block, self._count)
             self._storages[key], self._count = saved, self._count + 1
@@ -173,6 +173,12 @@ class SavedTensors:
         return tensor.untyped_storage() if is_plain else None
 
 
+def _staying(tensor: torch.Tensor) -> torch.Tensor:
+    """What is kept for a tensor that stays: without its node, which would keep itself alive by a tensor that it has
+    made, and all before it, until backward runs."""
+    return tensor if tensor.grad_fn is None else tensor.detach()
+
+
 @dataclass
 class RecordedUse:
     """A saved tensor of a watched call. `storage`: its number in the call, -1 where it cannot leave. `start`, `end`:
@@ -205,9 +211,10 @@ class SavedRecorder(SavedTensors):
             storage, now = self.storage_of(tensor), self._tracer.now
             size = -1 if storage is None else storage.nbytes()
             leaves = storage is not None and size > 0 and self._tracer.is_made(storage._cdata)
-            packed: Any = tensor
             if storage is not None and leaves:
                 packed = self._saved(tensor, storage, self._tracer.writes(storage._cdata))
+            else:
+                packed = _staying(tensor)
             number = packed.of.number if isinstance(packed, SavedView) else -1
             uses.append(RecordedUse(size, number, now, now))
             return packed, uses[-1]

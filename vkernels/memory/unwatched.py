@@ -15,6 +15,7 @@ from torch._C import _len_torch_dispatch_stack
 from torch.utils._python_dispatch import _pop_mode, _push_mode
 
 from .demand_executor import DemandExecutor
+from .held_results import HeldResults
 from .landmarks import Landmark, Passage, agree, alike, arguments_of, is_at, name_of, nodes_of_autograd, passing
 from .program_storages import program_storages
 from .saved_tensors import SavedTensors
@@ -26,8 +27,8 @@ CHECK = 16
 class PassageRecorder:
     """Records the landmarks of watched calls, with the bytes on the device at each."""
 
-    def __init__(self, demand: DemandExecutor):
-        self._demand = demand
+    def __init__(self, demand: DemandExecutor, results: HeldResults):
+        self._demand, self._results = demand, results
         self._passages: list[Passage] = []
         self.moved_bytes = 0
         """Bytes that left the device in the last call."""
@@ -37,6 +38,7 @@ class PassageRecorder:
         """Record a call. One that raises is forgotten."""
         arguments, moves, first = arguments_of(args, kwargs), self._demand.counts.moves(), nodes_of_autograd()
         landmarks: list[Landmark] = []
+        held = self._results.bytes()
         live: list[int] = []
 
         def note(landmark: Landmark, given: Any) -> None:
@@ -47,15 +49,15 @@ class PassageRecorder:
             yield
         nodes, moved = nodes_of_autograd() - first, self._demand.counts.moves() != moves
         self.moved_bytes = self._demand.counts.out_bytes - moves[0]
-        passage = Passage(arguments, tuple(landmarks), tuple(live), nodes, moved, self._demand.live())
+        passage = Passage(arguments, tuple(landmarks), tuple(live), nodes, moved, self._demand.live(), held)
         self._passages.append(passage)
 
     def repeated(self, period: int) -> list[Passage] | None:
         """Return the calls of a period, if the last two periods are alike, and in the last nothing moved, nor was more
-        kept."""
+        kept other than results."""
         calls = self._passages[-2 * period :]
         pairs = [*zip(calls[:period], calls[period:], strict=True)]
-        found = [alike(*pair) for pair in pairs if pair[0].kept >= pair[1].kept]
+        found = [alike(*pair) for pair in pairs if pair[0].own >= pair[1].own]
         repeated = [each for each in found if each is not None and not each.moved]
         return repeated if len(repeated) == period else None
 
@@ -64,16 +66,18 @@ class UnwatchedCalls:
     """The calls of periods, one after another.
 
     `changed`: why the last call was watched from where it differed. `grows`: it was watched all along, and needed more
-    than those before. `saved`: its saved tensors on the host, if any.
+    than those before. `saved`: its saved tensors on the host, if any. `room`: bytes of the limit that no call needs.
     """
 
     def __init__(
-        self, step: Any, passages: Sequence[Passage], demand: DemandExecutor, saved: SavedTensors | None = None
+        self, step: Any, passages: Sequence[Passage], demand: DemandExecutor, results: HeldResults, room: int,
+        saved: SavedTensors | None = None,
     ):  # fmt: skip
         self.changed = ""
         self.grows = False
         self.saved = saved
         self._step, self._passages, self._demand = step, passages, demand
+        self._results, self._room = results, room
         self._away = demand.away()
         self._next, self._check = CHECK, 2 * CHECK
         """Calls until one is watched all along, and then until the one after that."""
@@ -90,16 +94,18 @@ class UnwatchedCalls:
         expected, hooks = self._passages[part], nullcontext() if saved is None else saved.running(part)
         self._part, self._next = (part + 1) % len(self._passages), self._next - 1
         outer, first, moves = _len_torch_dispatch_stack(), nodes_of_autograd(), demand.counts.moves()
-        is_checked, is_watched = self._next < 0, False
-        passed, count = -1, len(expected.landmarks)
+        is_checked, is_watched, was_changed = self._next < 0, False, bool(self.changed)
+        passed, count, held = -1, len(expected.landmarks), self._results.bytes() if is_checked else 0
         as_before = agree(expected.arguments, arguments_of(args, kwargs))
         self.changed = "" if as_before else "the arguments have other shapes or values"
+        if not self.changed and self._results.exceed(expected.held + self._room):
+            self.changed = "more results of earlier calls are held than there is room for"
 
         def watch(given: Any = (), live: int = 0) -> None:
             nonlocal is_watched
-            is_watched = True
-            storages = program_storages(self._step, args, kwargs, given)
+            storages = [*program_storages(self._step, args, kwargs, given), *self._results.storages()]
             demand.begin((each for each in storages if each.device.type == demand.device.kind), live)
+            is_watched = True
             inner = [_pop_mode() for _ in range(_len_torch_dispatch_stack() - outer)]
             for each in (demand, *reversed(inner)):
                 _push_mode(each)
@@ -114,7 +120,7 @@ class UnwatchedCalls:
             if not is_watched and torch._C._current_graph_task_id() == -1:  # modes end with a node of backward
                 watch(given, expected.live[min(passed, count - 1)] if count else 0)
 
-        if is_checked or self.changed:
+        if is_checked or was_changed or self.changed:  # a call that differs may leave other tensors
             watch()
         try:
             with passing(note), hooks:
@@ -127,7 +133,7 @@ class UnwatchedCalls:
             if is_watched:
                 _pop_mode()
                 demand.end()
-                more = demand.counts.moves() != moves or demand.live() > expected.kept
+                more = demand.counts.moves() != moves or demand.live() - held > expected.own
                 self.grows = is_checked and not self.changed and more
         if is_checked:
             self._next, self._check = self._check, 2 * self._check

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from enum import IntEnum
 from typing import Any
@@ -10,6 +10,8 @@ from typing import Any
 from vkernels.ir.errors import TraceError
 
 from .demand_executor import DemandExecutor
+from .held_results import HeldResults
+from .landmarks import Passage
 from .op_tracer import OpTracer
 from .periods import joined, part_begins
 from .record import Recorded, recorded_of
@@ -37,11 +39,11 @@ class UnwatchedSearch:
     `way`: of the next calls; `peak`: of calls as they are.
     """
 
-    def __init__(self, step: Any, demand: DemandExecutor):
+    def __init__(self, step: Any, demand: DemandExecutor, results: HeldResults):
         self.way = Way.AS_THEY_ARE
         self.peak = 0
-        self._step, self._demand = step, demand
-        self._passages = PassageRecorder(demand)
+        self._step, self._demand, self._results = step, demand, results
+        self._passages = PassageRecorder(demand, results)
         self._saved: Any = None
         self._recorder: Any = None
         self._all: UnwatchedCalls | None = None
@@ -56,7 +58,7 @@ class UnwatchedSearch:
         """Record a call in the present way."""
         demand = self._demand
         if not tracer.has_ended:
-            self._passages, self._count = PassageRecorder(demand), 0
+            self._passages, self._count = PassageRecorder(demand, self._results), 0
             if self.way is Way.ALL:
                 self._saved = SavedRecorder(demand.device, demand.heap, tracer)
         saved = nullcontext() if self._saved is None else self._saved.running(self._count)
@@ -74,7 +76,7 @@ class UnwatchedSearch:
         way, saved, passages = self.way, self._saved, self._passages.repeated(period)
         if saved is not None and saved.changed:
             passages = None
-        calls = None if passages is None else UnwatchedCalls(self._step, passages, self._demand, saved)
+        calls = None if passages is None else self._calls(passages, recorded, saved)
         if way is Way.AS_THEY_ARE:
             self.peak = recorded.trace_on(self._demand.device.kind).peak
             self.way = Way.ALL if self._demand.device.in_step and tracer.has_hooks else Way.WATCHED
@@ -82,7 +84,7 @@ class UnwatchedSearch:
         if way is Way.ALL and passages is not None:
             self._recorder, self._begins = saved, part_begins(tracer.watched.iterations[-period:])
             self._live, self._target = self._live_at(recorded, passages[-1].kept), self._demand.limit
-            self._all = UnwatchedCalls(self._step, passages, self._demand, self._saved_as(saved.all(period)))
+            self._all = self._calls(passages, recorded, self._saved_as(saved.all(period)))
             self.way = Way.SOME
         elif way is Way.SOME and calls is None and self._tries < TRIES:
             self._target -= self._passages.moved_bytes
@@ -92,6 +94,12 @@ class UnwatchedSearch:
         self._tries += 1
         self._saved = self._saved_as(self._recorder.chosen(period, self._begins, self._live, self._target))
         return None
+
+    def _calls(
+        self, passages: Sequence[Passage], recorded: Recorded, saved: SavedTensors | None
+    ) -> UnwatchedCalls:  # fmt: skip
+        room = self._demand.limit - max(self._live_at(recorded, passages[-1].kept))
+        return UnwatchedCalls(self._step, passages, self._demand, self._results, room, saved)
 
     def _saved_as(self, uses: list[list[SavedUse]]) -> SavedTensors:
         return SavedTensors(self._demand.device, self._demand.heap, uses)

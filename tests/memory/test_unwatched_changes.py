@@ -1,0 +1,147 @@
+"""Programs that change after they are no longer watched: the limit is kept, and nothing outlives its use."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+
+import vkernels.memory
+from vkernels.memory.cpu_device import CpuDevice
+from vkernels.memory.held_results import HeldResults
+from vkernels.memory.host_heap import HostHeap
+from vkernels.memory.saved_tensors import SavedTensors, SavedUse
+
+from .layers import ROWS, WIDTH, Layers
+from .meter import Meter
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def metered_all(call, program, on_host, calls, between=lambda i, result: None):
+    """Losses, and the most bytes on the device by call, of one meter: what earlier calls have left counts."""
+    losses, peaks = [], []
+    with Meter(program.state(), on_host) as meter:
+        for i in calls:
+            meter.peak = 0
+            result = call(i)
+            losses.append(program.loss if result.numel() > 1 else result.item())
+            peaks.append(meter.peak)
+            between(i, result)
+    return losses, peaks
+
+
+def check(make, between, share, calls=12):
+    """Run a program with a limit of a share of its first peaks, and without one; return the limited step."""
+    plain, other, kept = make(), make(), ([], [])
+    expected, without = metered_all(
+        plain.step, plain, lambda address: False, range(calls), lambda i, result: between(plain, i, result, kept[0])
+    )
+    most = int(share * max(without[:5]))
+    step = vkernels.memory.limit(other.step, most)
+    found, peaks = metered_all(
+        step, other, step.on_host, range(calls), lambda i, result: between(other, i, result, kept[1])
+    )
+    assert found == expected
+    assert all(map(torch.equal, plain.state(), other.state()))
+    assert max(peaks) <= most < max(without)
+    return step
+
+
+class Accumulates(Layers):
+    """Steps of the optimiser, and gradients set to nothing, only now and then from call 6 on."""
+
+    def step(self, i):
+        x = torch.randn(ROWS, WIDTH, generator=self.draw)
+        y = x
+        for part in self.parts:
+            y = part(y)
+        loss = (y - x).square().mean()
+        loss.backward()
+        if i < 6 or i % 4 == 3:
+            self.opt.step()
+            self.opt.zero_grad()
+        return loss.detach()
+
+
+def test_a_call_that_leaves_more_behind_is_followed_by_one_that_is_watched():
+    step = check(Accumulates, lambda *_: None, 1.02)
+    assert step.report.changed >= 1
+
+
+class Predicts(Layers):
+    """Returns what it predicts."""
+
+    def step(self, i):
+        x = torch.randn(8 * ROWS, WIDTH, generator=self.draw)
+        with torch.no_grad():
+            y = x
+            for part in self.parts:
+                y = part(y)
+        self.loss = y.square().mean().item()
+        return y
+
+
+def test_results_that_the_caller_holds_count():
+    def hold(program, i, result, kept):
+        kept += [result] if i > 5 else []
+
+    step = check(Predicts, hold, 1.05)
+    assert step.report.why == "more results of earlier calls are held than there is room for"
+
+
+def test_calls_whose_losses_are_held_are_not_watched():
+    program, losses = Layers(), []
+    step = vkernels.memory.limit(program.step, 1 << 20)
+    for i in range(8):
+        losses.append(step(i))
+    assert step._unwatched is not None
+    assert not any(program.modes[6:])
+
+
+def test_held_results_are_counted_once_and_until_they_die():
+    results, x = HeldResults("cpu"), torch.ones(10)
+    y = torch.ones(5)
+    results.note((x, x[2:], {"a": [y, None, 1]}))
+    assert results.bytes() == 60
+    assert results.exceed(59)
+    assert not results.exceed(60)
+    del y
+    assert not results.exceed(40)
+    assert [each.nbytes() for each in results.storages()] == [40]
+
+
+@pytest.mark.parametrize("is_away", [False, True])
+def test_a_graph_that_is_dropped_before_backward_is_freed(is_away):
+    device = CpuDevice()
+    saved = SavedTensors(device, HostHeap(device, float("inf")), [[SavedUse(400, is_away), SavedUse(400, is_away)]])
+    gc.disable()
+    try:
+        with saved.running(0):
+            y = torch.ones(100, requires_grad=True).exp()
+            z = y.tanh()
+        references = [StorageWeakRef(each.untyped_storage()) for each in (y, z)]
+        del y, z
+        assert [each.expired() for each in references] == [True, True]
+    finally:
+        gc.enable()
+
+
+class Raises(Layers):
+    """Does not get to its backward in two calls."""
+
+    def step(self, i):
+        if i in (9, 10):
+            self.inside = lambda i: 1 / 0 if len(self.modes) > 2 * i + 2 else self.modes.append(0)
+        try:
+            return super().step(i)
+        except ZeroDivisionError:
+            self.inside = lambda i: None
+            return torch.zeros(())
+
+
+def test_what_a_call_has_made_before_it_raised_is_gone():
+    step = check(Raises, lambda *_: None, 0.8, 14)
+    assert step.report.changed >= 1
