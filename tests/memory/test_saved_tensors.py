@@ -142,7 +142,7 @@ def test_saved_views_come_back_with_their_values_and_strides(is_known):
             with recorder.running(0):
                 assert torch.equal(gradients(looks, x), expected)
             tracer.end_iteration()
-        (uses,) = recorder.all(1)
+        (uses,) = recorder.all(1, [0], [0])
         assert any(use.is_away for use in uses)
         assert any(use.state >= 0 for use in uses)
     saved = hooks(uses)
@@ -167,7 +167,7 @@ def test_a_storage_that_is_written_between_has_several_states():
         with recorder.running(0):
             assert torch.equal(gradients(step, x), expected)
         tracer.end_iteration()
-    saved = hooks(recorder.all(1)[0])
+    saved = hooks(recorder.all(1, [0], [0])[0])
     with saved.running(0):
         assert torch.equal(gradients(step, x), expected)
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import gc
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
+from torch.optim.optimizer import _global_optimizer_pre_hooks, register_optimizer_step_pre_hook
+from torch.utils._python_dispatch import _len_torch_dispatch_stack
 
 import vkernels.memory
 from vkernels.memory.cpu_device import CpuDevice
 from vkernels.memory.held_results import HeldResults
 from vkernels.memory.host_heap import HostHeap
+from vkernels.memory.landmarks import passing
 from vkernels.memory.saved_tensors import SavedTensors, SavedUse
 
 from .layers import ROWS, WIDTH, Layers
@@ -145,3 +149,69 @@ class Raises(Layers):
 def test_what_a_call_has_made_before_it_raised_is_gone():
     step = check(Raises, lambda *_: None, 0.8, 14)
     assert step.report.changed >= 1
+
+
+class WithoutModules:
+    """Layers that are no modules, of a batch that is drawn in the call: larger ones from call 10 on."""
+
+    loss = 0.0
+
+    def __init__(self, learns=True):
+        self.draw, self.learns, self.modes = torch.Generator().manual_seed(7), learns, []
+        self.weights = [torch.randn(WIDTH, WIDTH, generator=self.draw).div(8) for _ in range(4)]
+        for each in self.weights:
+            each.requires_grad_(learns)
+        self.opt = torch.optim.SGD(self.weights, 0.1)
+
+    def step(self, i):
+        self.modes.append(_len_torch_dispatch_stack())
+        x = y = torch.randn(5 * ROWS if i > 9 else 3 * ROWS, WIDTH, generator=self.draw)
+        for each in self.weights:
+            y = (y @ each).tanh()
+        loss = (y - x).square().mean()
+        if self.learns:
+            self.opt.zero_grad()
+            loss.backward()
+            self.opt.step()
+        return loss.detach()
+
+    def state(self):
+        return [each.detach() for each in self.weights]
+
+
+@pytest.mark.parametrize("share", [1.05, 0.85])
+def test_larger_batches_without_modules_are_noticed_by_what_is_saved(share):
+    step = check(WithoutModules, lambda *_: None, share)
+    assert step.report.planned > 2
+    assert step.report.why == "saved tensor 0 has another size"
+    assert step.layout is None
+
+
+def test_calls_that_show_no_shapes_are_watched():
+    program = WithoutModules(learns=False)
+    step = vkernels.memory.limit(program.step, 1 << 20)
+    for i in range(8):
+        step(i)
+    assert all(program.modes)
+    assert step.report.planned == 5
+
+
+def test_hooks_of_optimisers_stay_where_they_are_while_another_thread_calls_them():
+    hooks, weight = _global_optimizer_pre_hooks, torch.ones(3, requires_grad=True)
+    optimiser, seen, before = torch.optim.SGD([weight]), [], []
+    with passing(lambda landmark, given: None):
+        before += hooks
+
+    def trains(optimiser, args, kwargs):
+        with passing(lambda landmark, given: seen.append(landmark)):
+            assert [*hooks][: len(before)] == before
+
+    own = register_optimizer_step_pre_hook(trains)
+    try:
+        for _ in range(2):
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(optimiser.step).result()
+    finally:
+        own.remove()
+    assert [*hooks] == before
+    assert not seen

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import get_ident
+from threading import get_ident, local
 from typing import Any
 
 import torch
@@ -22,6 +22,8 @@ nodes of autograd since the call began, whether it is trained and whether gradie
 arguments shape, type and whether it needs a gradient."""
 nodes_of_autograd: Callable[[], int] = torch._C._autograd._get_sequence_nr
 """The number of nodes that this thread has made."""
+BEFORE_SHAPES = 8
+"""Nodes of autograd that a call may make before it shows shapes."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,34 @@ class Passage:
         return self.kept - self.held
 
 
+class OptimiserSteps(local):
+    """What each thread calls before a step of an optimiser. One hook of torch is for all, and stays: another thread may
+    be about to call it, which fails if hooks are added or removed meanwhile."""
+
+    has_hook = False
+
+    def __init__(self) -> None:
+        self.notes: list[Callable[[Any], None]] = []
+
+    @contextmanager
+    def noting(self, note: Callable[[Any], None]) -> Iterator[None]:
+        if not OptimiserSteps.has_hook:
+            OptimiserSteps.has_hook = True
+            register_optimizer_step_pre_hook(lambda optimiser, args, kwargs: self.call(optimiser))
+        self.notes.append(note)
+        try:
+            yield
+        finally:
+            self.notes.remove(note)
+
+    def call(self, optimiser: Any) -> None:
+        for note in self.notes:
+            note(optimiser)
+
+
+_steps = OptimiserSteps()
+
+
 @contextmanager
 def passing(note: Callable[[Landmark, Any], None]) -> Iterator[None]:
     """Call `note` with each landmark that this thread passes, and its arguments."""
@@ -59,16 +89,15 @@ def passing(note: Callable[[Landmark, Any], None]) -> Iterator[None]:
         ]
         note((id(module), type(module), nodes() - first, module.training, gradients(), *found), args)
 
-    def on_optimiser(optimiser: Any, args: Any, kwargs: Any) -> None:
-        if get_ident() == me:
-            note((id(optimiser), type(optimiser), nodes() - first, True, gradients()), ())
+    def on_optimiser(optimiser: Any) -> None:
+        note((id(optimiser), type(optimiser), nodes() - first, True, gradients()), ())
 
-    hooks = register_module_forward_pre_hook(on_module), register_optimizer_step_pre_hook(on_optimiser)
+    hook = register_module_forward_pre_hook(on_module)
     try:
-        yield
+        with _steps.noting(on_optimiser):
+            yield
     finally:
-        for each in hooks:
-            each.remove()
+        hook.remove()
 
 
 def arguments_of(args: Any, kwargs: Any) -> tuple[Any, ...]:
@@ -103,9 +132,19 @@ def is_at(expected: Landmark, found: Landmark) -> bool:
     return expected == found or (not expected[0] and expected[1:] == found[1:])
 
 
+def shows_shapes(passage: Passage) -> bool:
+    """Whether a call's arguments have tensors, or the first modules that it calls: other sizes are noticed there."""
+    shown = [landmark[2] for landmark in passage.landmarks if any(map(_has_shape, landmark[5:]))]
+    return any(map(_has_shape, passage.arguments)) or bool(shown and shown[0] <= BEFORE_SHAPES)
+
+
 def name_of(landmark: Landmark) -> str:
     """The type of a landmark."""
     return str(landmark[1].__name__)
+
+
+def _has_shape(described: Any) -> bool:
+    return isinstance(described, tuple) and any(isinstance(each, torch.Size) or _has_shape(each) for each in described)
 
 
 def _either(one: Landmark, other: Landmark) -> Landmark:

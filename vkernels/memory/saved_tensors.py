@@ -25,11 +25,17 @@ from .tiers import storage_of
 
 class SavedUse(NamedTuple):
     """A tensor that a call saves. `size`: of its storage; -1 where it cannot leave. `is_away`: on the host meanwhile.
-    `state`: the same for tensors that share a storage which is not written between their saving; -1: none shares."""
+    `state`: the same for tensors that share a storage which is not written between their saving; -1: none shares.
+    `live`: bytes on the device then."""
 
     size: int
     is_away: bool
     state: int = -1
+    live: int = 0
+
+
+def _leaves(tensor: torch.Tensor, live: int) -> bool:
+    return True
 
 
 @dataclass(eq=False, slots=True)
@@ -59,7 +65,8 @@ class SavedView(NamedTuple):
 class SavedTensors:
     """Runs calls with some of their saved tensors on the host, as `uses` of each call of a period say.
 
-    `changed`: how the last call's saved tensors differed from these; from there on all leave that can.
+    `changed`: how the last call's saved tensors differed from these; from there on all leave that can, or none if the
+    call is watched instead.
     """
 
     def __init__(self, device: MemoryDevice, heap: HostHeap, uses: Sequence[Sequence[SavedUse]]):
@@ -71,8 +78,9 @@ class SavedTensors:
         self._storages: dict[int, SavedStorage] = {}
 
     @contextmanager
-    def running(self, part: int) -> Iterator[None]:
-        """Run a call of the period; `part` counts on from period to period."""
+    def running(self, part: int, leaves: Callable[[torch.Tensor, int], bool] = _leaves) -> Iterator[None]:
+        """Run a call of the period; `part` counts on from period to period. `leaves`: asked where a tensor differs,
+        with the bytes live there, whether it and all later ones leave."""
         uses, at = self.uses[part % len(self.uses)], 0
         self._count, self.changed, count = 0, "", len(uses)
 
@@ -80,7 +88,7 @@ class SavedTensors:
             nonlocal at
             at += 1
             if at <= count and not self.changed:
-                size, is_away, state = uses[at - 1]
+                size, is_away, state, _ = uses[at - 1]
                 if size < 0:
                     return _staying(tensor)
                 storage = tensor.untyped_storage()
@@ -91,7 +99,8 @@ class SavedTensors:
                         return self._saved_whole(tensor, size) or _staying(tensor)
                     return self._saved(tensor, storage, state)
             self.changed = self.changed or f"saved tensor {at - 1} has another size"
-            return self._saved_any(tensor)
+            live = uses[min(at, count) - 1].live if count else 0
+            return self._saved_any(tensor) if leaves(tensor, live) else _staying(tensor)
 
         with self._hooked(pack, self._unpack):
             yield
@@ -202,7 +211,7 @@ class SavedRecorder(SavedTensors):
         self.calls: list[list[RecordedUse]] = []
 
     @contextmanager
-    def running(self, part: int) -> Iterator[None]:
+    def running(self, part: int, leaves: Callable[[torch.Tensor, int], bool] = _leaves) -> Iterator[None]:
         uses: list[RecordedUse] = []
         self.calls.append(uses)
         self._count, self.changed = 0, ""
@@ -247,21 +256,23 @@ class SavedRecorder(SavedTensors):
                 staying.add(key)
                 for at in moments:
                     most[at] += size
-        return self._uses(calls, staying)
+        return self._uses(calls, staying, begins, most)
 
-    def all(self, period: int) -> list[list[SavedUse]]:
+    def all(self, period: int, begins: Sequence[int], live: Sequence[int]) -> list[list[SavedUse]]:
         """Return the saved tensors of the last `period` calls, as they were."""
-        return self._uses(self.calls[-period:], set())
+        return self._uses(self.calls[-period:], set(), begins, live)
 
     @staticmethod
-    def _uses(calls: list[list[RecordedUse]], staying: set[tuple[int, int]]) -> list[list[SavedUse]]:
+    def _uses(
+        calls: list[list[RecordedUse]], staying: set[tuple[int, int]], begins: Sequence[int], live: Sequence[int]
+    ) -> list[list[SavedUse]]:  # fmt: skip
         found = []
-        for call, uses in enumerate(calls):
+        for call, (uses, begin) in enumerate(zip(calls, begins, strict=True)):
             shared = Counter(each.storage for each in uses)
             found.append([
                 SavedUse(
                     each.size, each.storage >= 0 and (call, each.storage) not in staying,
-                    each.storage if shared[each.storage] > 1 else -1,
+                    each.storage if shared[each.storage] > 1 else -1, live[min(begin + each.start, len(live) - 1)],
                 ) for each in uses
             ])  # fmt: skip
         return found

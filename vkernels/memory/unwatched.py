@@ -91,7 +91,7 @@ class UnwatchedCalls:
     def running(self, args: Any, kwargs: Any) -> Iterator[None]:
         """Run the next call."""
         part, demand, saved = self._part, self._demand, self.saved
-        expected, hooks = self._passages[part], nullcontext() if saved is None else saved.running(part)
+        expected = self._passages[part]
         self._part, self._next = (part + 1) % len(self._passages), self._next - 1
         outer, first, moves = _len_torch_dispatch_stack(), nodes_of_autograd(), demand.counts.moves()
         is_checked, is_watched, was_changed = self._next < 0, False, bool(self.changed)
@@ -120,6 +120,12 @@ class UnwatchedCalls:
             if not is_watched and torch._C._current_graph_task_id() == -1:  # modes end with a node of backward
                 watch(given, expected.live[min(passed, count - 1)] if count else 0)
 
+        def leaves(tensor: torch.Tensor, live: int) -> bool:
+            if not is_watched and torch._C._current_graph_task_id() == -1:
+                watch(tensor, live)
+            return not is_watched
+
+        hooks = nullcontext() if saved is None else saved.running(part, leaves)
         if is_checked or was_changed or self.changed:  # a call that differs may leave other tensors
             watch()
         try:

@@ -11,7 +11,7 @@ from vkernels.ir.errors import TraceError
 
 from .demand_executor import DemandExecutor
 from .held_results import HeldResults
-from .landmarks import Passage
+from .landmarks import Passage, shows_shapes
 from .op_tracer import OpTracer
 from .periods import joined, part_begins
 from .record import Recorded, recorded_of
@@ -78,13 +78,16 @@ class UnwatchedSearch:
             passages = None
         calls = None if passages is None else self._calls(passages, recorded, saved)
         if way is Way.AS_THEY_ARE:
+            is_blind = passages is not None and not all(map(shows_shapes, passages))
+            shows_saved = passages is None or any(each.nodes for each in passages)
             self.peak = recorded.trace_on(self._demand.device.kind).peak
-            self.way = Way.ALL if self._demand.device.in_step and tracer.has_hooks else Way.WATCHED
-            return calls
+            has_hooks = self._demand.device.in_step and tracer.has_hooks and shows_saved
+            self.way = Way.ALL if has_hooks else Way.WATCHED
+            return None if is_blind else calls
         if way is Way.ALL and passages is not None:
             self._recorder, self._begins = saved, part_begins(tracer.watched.iterations[-period:])
             self._live, self._target = self._live_at(recorded, passages[-1].kept), self._demand.limit
-            self._all = self._calls(passages, recorded, self._saved_as(saved.all(period)))
+            self._all = self._calls(passages, recorded, self._saved_as(saved.all(period, self._begins, self._live)))
             self.way = Way.SOME
         elif way is Way.SOME and calls is None and self._tries < TRIES:
             self._target -= self._passages.moved_bytes
