@@ -72,7 +72,7 @@ def cpu_times(at: PlanBatch, limits: Limits, registers: Numbers) -> ModeledTimes
     level_3 = limits.cache * core.cache_share
     lines = line_costs(core, traffic.distinct() > level_3)
     far = np.where(traffic.distinct() > limits.shared, cycles_of_far_lines(at, lines), 0)
-    cycles = cycles + cycles_of_rows(at, traffic.by_step(beyond_2), lines) + far
+    cycles = cycles + cycles_of_rows(at, traffic.by_step(beyond_2), lines, limits) + far
     into_1, out_1 = traffic.missed(core.level_1, LINE, gradual=GRADUAL_1)
     into_2, out_2 = traffic.read_and_written(beyond_2)
     into_3, out_3 = traffic.missed(level_3, LINE, users=busy, gradual=GRADUAL)

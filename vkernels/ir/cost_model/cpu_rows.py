@@ -11,7 +11,9 @@ import numpy as np
 
 from ..core_costs import CoreCosts
 from ..limits import Limits
+from ..word_kinds import MATRIX_SIDE
 from .cache_sets import part_lost
+from .cpu_words import words_of
 from .loops import LINE, Loop, LoopAccess, LoopStep, executed
 from .plan_batch import Numbers, PlanBatch, clipped
 
@@ -57,10 +59,14 @@ def line_costs(core: CoreCosts, from_memory: Numbers) -> LineCosts:
     return LineCosts(np.where(from_memory, core.line, core.line_3), np.where(from_memory, core.lost, core.lost_3))
 
 
-def cycles_of_rows(at: PlanBatch, beyond: Mapping[tuple[int, int], Numbers], costs: LineCosts) -> Numbers:
+def cycles_of_rows(
+    at: PlanBatch, beyond: Mapping[tuple[int, int], Numbers], costs: LineCosts, limits: Limits
+) -> Numbers:
     """Cycles lost on rows that are read side by side: to start them, but no more than if none of their lines were
     prefetched, and where there are more than prefetchers follow.
 
+    A matrix unit asks for a line of each of its rows by one instruction, and waits for all together: products of 1024
+    rows of 2 KiB in place took 0.92 of the time of packed ones on an Intel server core of 2024, from level 3.
     `beyond`: bytes that each touch moves from beyond level 2, by the number of its loop and its step's identity: what
     is nearer needs no prefetching.
     """
@@ -69,6 +75,7 @@ def cycles_of_rows(at: PlanBatch, beyond: Mapping[tuple[int, int], Numbers], cos
     for number, loop in enumerate(at.loops):
         streams: Numbers = 0
         lines: Numbers = 0
+        by_unit = words_of(loop, at, limits).by_unit
         for step in loop.steps:
             touch = step.touch
             if touch is None or touch.home is not None or touch.place in at.choices.packs or touch.run not in loop.axes:
@@ -77,6 +84,8 @@ def cycles_of_rows(at: PlanBatch, beyond: Mapping[tuple[int, int], Numbers], cos
             often = at.programs * at.all_trips(loop.ranges)
             often = often * at.all_trips(axis for axis in executed(loop, step) if axis != touch.run)
             together = _together(touch, at)
+            if step.origin in by_unit:
+                together = np.where(by_unit[step.origin], np.maximum(together, MATRIX_SIDE), together)
             streams = streams + rows / together
             row = max(1, at.extents.get(touch.run, 1)) * touch.element_bytes / LINE
             begun = np.minimum(often * rows, beyond[number, id(step)] / (row * LINE))
