@@ -158,6 +158,9 @@ class FakeCuda:
     def allocate(self, size):
         return _filled(size, 0xA5)
 
+    def allocated(self, anew=False):
+        return None
+
     def storage(self, size):
         """As torch's allocator: what was freed is given out again at once, to whom the program's order protects."""
         with self.lock:

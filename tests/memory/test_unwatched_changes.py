@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import warnings
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import pytest
 import torch
@@ -11,6 +13,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.optim.optimizer import _global_optimizer_pre_hooks, register_optimizer_step_pre_hook
 from torch.utils._python_dispatch import _len_torch_dispatch_stack
 
+import vkernels as vk
 import vkernels.memory
 from vkernels.memory.cpu_device import CpuDevice
 from vkernels.memory.held_results import HeldResults
@@ -215,3 +218,56 @@ def test_hooks_of_optimisers_stay_where_they_are_while_another_thread_calls_them
         own.remove()
     assert [*hooks] == before
     assert not seen
+
+
+def larger(i, calls):
+    """Operations without gradients, between modules."""
+    if i in calls:
+        kept = [torch.ones(1 << 16) for _ in range(4)]
+        assert sum(each.sum() for each in kept) == 1 << 18
+
+
+def warned(program, most, calls):
+    """Run a program with a limit: the step, and the messages of its warnings."""
+    step = vkernels.memory.limit(program.step, most)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        for i in range(calls):
+            torch.ones(1 << 20)  # outside
+            step(i)
+    return step, [str(each.message) for each in found if each.category is vk.OverLimitWarning]
+
+
+def test_a_call_above_the_limit_is_noticed_by_the_allocator_and_all_are_watched_then(monkeypatch):
+    def allocated(device, anew=False):
+        if anew:
+            meter.peak = meter.now()
+        return meter.now(), meter.peak
+
+    monkeypatch.setattr(CpuDevice, "allocated", allocated)
+    program = Layers(inside=lambda i: larger(i, (9, 12)))
+    with Meter(program.state()) as meter:
+        step, messages = warned(program, 1 << 20, 14)
+    assert len(messages) == 1
+    assert "a call that was not watched had" in messages[0]
+    assert "all are watched from now on" in messages[0]
+    assert step.report.planned >= 6
+    assert all(mode > 1 for mode in program.modes[20:])
+    assert all(mode == 1 for mode in program.modes[6:20])
+
+
+def test_a_check_notices_that_calls_need_more():
+    program = Layers(inside=lambda i: larger(i, range(6, 99)))
+    _, messages = warned(program, 1 << 20, 24)
+    assert len(messages) == 1
+    assert "a call needs more than those before, of which 16 were not watched" in messages[0]
+    assert all(program.modes[2 * 19 :])
+
+
+def test_checks_go_on():
+    program = Layers()
+    step = vkernels.memory.limit(program.step, 1 << 30)
+    for i in range(600):
+        step(i)
+    watched = [i for i in range(3, 600) if program.modes[2 * i]]
+    assert [after - before for before, after in pairwise(watched)] == [33, 65, 129, 129, 129]

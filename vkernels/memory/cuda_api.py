@@ -80,6 +80,14 @@ class Cuda:
         except torch.OutOfMemoryError as error:
             raise OutOfMemoryError(f"no memory for an arena of {size} bytes on {self.device}") from error
 
+    def allocated(self, anew: bool = False) -> tuple[int, int] | None:
+        """Bytes that torch's allocator was asked for, now and the most since a reset; `anew`: reset it."""
+        if anew:
+            torch.cuda.reset_peak_memory_stats(self.device)
+        found = torch.cuda.memory_stats_as_nested_dict(self.device)
+        bytes = found["requested_bytes"]["all"] if found else {"current": 0, "peak": 0}
+        return int(bytes["current"]), int(bytes["peak"])
+
     def storage(self, size: int) -> torch.UntypedStorage:
         """Allocate GPU memory as torch does; operations of the program's stream may use it immediately."""
         return torch.UntypedStorage(size, device=self.device)

@@ -79,6 +79,9 @@ class CudaDevice(MemoryDevice):
     def takes(self, storage: torch.UntypedStorage) -> bool:
         return self._cuda.takes(storage)
 
+    def allocated(self, anew: bool = False) -> tuple[int, int] | None:
+        return self._cuda.allocated(anew)
+
     @unseen
     def arena(self, size: int) -> DeviceArena:
         self._arenas.append(made := DeviceArena(self._cuda, size))

@@ -106,6 +106,11 @@ class MemoryDevice(Protocol):
     def wait(self, done: TransferDone) -> BaseException | None:
         """Let the program's next work wait for a transfer; return the transfer's error, if any."""
 
+    def allocated(self, anew: bool = False) -> tuple[int, int] | None:
+        """Return the bytes that torch has allocated on the device, now and the most since `anew` was last set; None:
+        it does not count them."""
+        return None
+
     def settle(self) -> None:
         """Wait until the device is idle."""
 

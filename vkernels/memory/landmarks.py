@@ -31,6 +31,7 @@ class Passage:
     """A call: its arguments, the landmarks it passes, and the bytes on the device at each. `nodes`: of all of it.
 
     `moved`: whether tensors moved. `kept`: bytes on the device after it, of which `held` are results of earlier calls.
+    `most`: bytes that torch allocated at once, above those before it; 0 where the device does not count them.
     """
 
     arguments: tuple[Any, ...]
@@ -40,6 +41,7 @@ class Passage:
     moved: bool
     kept: int
     held: int = 0
+    most: int = 0
 
     @property
     def own(self) -> int:
@@ -119,7 +121,7 @@ def alike(one: Passage, other: Passage) -> Passage | None:
         return None
     if one.nodes != other.nodes or not all(map(is_at, landmarks, other.landmarks)):
         return None
-    return Passage(arguments, landmarks, other.live, other.nodes, other.moved, other.kept, other.held)
+    return Passage(arguments, landmarks, other.live, other.nodes, other.moved, other.kept, other.held, other.most)
 
 
 def agree(expected: Sequence[Any], found: Sequence[Any]) -> bool:

@@ -272,7 +272,10 @@ class Limited(Generic[P, R]):
         finally:
             self._count_moves()
             self._count(calls.changed)
-            if calls.grows:
+            if calls.over:
+                self._watch, self._facts["why"] = True, calls.over
+                self._warn(f"{calls.over}: they may have run above the limit, and all are watched from now on")
+            if calls.over or calls.grows:
                 self._leave_plan()
 
     def _followed(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -342,9 +345,13 @@ class Limited(Generic[P, R]):
             out_bytes=sum(each.out_bytes for each in moves),
             back_bytes=sum(each.back_bytes for each in moves), over=demand.over,
         )  # fmt: skip
-        if demand.why and not self._warned:
+        if demand.why:
+            self._warn(f"{demand.why}: it ran above the limit")
+
+    def _warn(self, message: str) -> None:
+        if not self._warned:
             self._warned = True
-            warn_caller(OverLimitWarning(f"{demand.why}: it ran above the limit"))
+            warn_caller(OverLimitWarning(message))
 
     def _leave_plan(self) -> None:
         """Free the plan's arenas: its tensors are on the host then. The step is recorded again."""

@@ -20,8 +20,8 @@ from .landmarks import Landmark, Passage, agree, alike, arguments_of, is_at, nam
 from .program_storages import program_storages
 from .saved_tensors import SavedTensors
 
-CHECK = 16
-"""Calls until one is watched all along; later twice as many each time."""
+CHECK, MAX_CHECK = 16, 128
+"""Calls until one is watched all along; later twice as many each time, up to a maximum."""
 
 
 class PassageRecorder:
@@ -38,7 +38,7 @@ class PassageRecorder:
         """Record a call. One that raises is forgotten."""
         arguments, moves, first = arguments_of(args, kwargs), self._demand.counts.moves(), nodes_of_autograd()
         landmarks: list[Landmark] = []
-        held = self._results.bytes()
+        held, before = self._results.bytes(), self._demand.device.allocated(anew=True)
         live: list[int] = []
 
         def note(landmark: Landmark, given: Any) -> None:
@@ -49,7 +49,9 @@ class PassageRecorder:
             yield
         nodes, moved = nodes_of_autograd() - first, self._demand.counts.moves() != moves
         self.moved_bytes = self._demand.counts.out_bytes - moves[0]
-        passage = Passage(arguments, tuple(landmarks), tuple(live), nodes, moved, self._demand.live(), held)
+        after = self._demand.device.allocated()
+        most = 0 if before is None or after is None else after[1] - before[0]
+        passage = Passage(arguments, tuple(landmarks), tuple(live), nodes, moved, self._demand.live(), held, most)
         self._passages.append(passage)
 
     def repeated(self, period: int) -> list[Passage] | None:
@@ -66,7 +68,8 @@ class UnwatchedCalls:
     """The calls of periods, one after another.
 
     `changed`: why the last call was watched from where it differed. `grows`: it was watched all along, and needed more
-    than those before. `saved`: its saved tensors on the host, if any. `room`: bytes of the limit that no call needs.
+    than those before. `over`: how a call may have been above the limit unnoticed. `saved`: its saved tensors on the
+    host, if any. `room`: bytes of the limit that no call needs.
     """
 
     def __init__(
@@ -75,17 +78,47 @@ class UnwatchedCalls:
     ):  # fmt: skip
         self.changed = ""
         self.grows = False
+        self.over = ""
         self.saved = saved
         self._step, self._passages, self._demand = step, passages, demand
         self._results, self._room = results, room
         self._away = demand.away()
         self._next, self._check = CHECK, 2 * CHECK
         """Calls until one is watched all along, and then until the one after that."""
-        self._part = 0
+        self._part = self._unseen = self._base = 0
+        """Of them, calls since the last one that was watched; and the most bytes of the device before a call."""
 
     def begin(self) -> None:
         """Before the first call: move back what calls recorded in other ways have moved since."""
         self._demand.bring_back(self._away)
+        self._demand.device.allocated(anew=True)
+
+    def _measure(self) -> int | None:
+        """Before a call: the most bytes that torch's allocator has counted until now, if it counts them.
+
+        What other work has allocated meanwhile is forgotten, to notice what the call does.
+        """
+        found = self._demand.device.allocated()
+        if found is None:
+            return None
+        self._base = max(self._base, found[0])
+        if self._more(found[1]) > self._room:
+            found = self._demand.device.allocated(anew=True)
+        return None if found is None else found[1]
+
+    def _more(self, most: int) -> int:
+        """How many bytes more were allocated at once than in recorded calls."""
+        return most - self._base - max(each.most for each in self._passages)
+
+    def _compare(self, before: int | None) -> None:
+        """After a call that was not watched."""
+        after = self._demand.device.allocated()
+        if before is None or after is None or after[1] <= before:
+            return
+        more = self._more(after[1])
+        if more > self._room:
+            self.over = f"a call that was not watched had {more} bytes more on {self._demand.device.name} at once than "
+            self.over += f"those before it, and the limit {self._demand.limit} leaves room for {self._room}"
 
     @contextmanager
     def running(self, args: Any, kwargs: Any) -> Iterator[None]:
@@ -96,6 +129,7 @@ class UnwatchedCalls:
         outer, first, moves = _len_torch_dispatch_stack(), nodes_of_autograd(), demand.counts.moves()
         is_checked, is_watched, was_changed = self._next < 0, False, bool(self.changed)
         passed, count, held = -1, len(expected.landmarks), self._results.bytes() if is_checked else 0
+        most = self._measure()
         as_before = agree(expected.arguments, arguments_of(args, kwargs))
         self.changed = "" if as_before else "the arguments have other shapes or values"
         if not self.changed and self._results.exceed(expected.held + self._room):
@@ -135,11 +169,15 @@ class UnwatchedCalls:
             self.changed = self.changed or ("" if saved is None else saved.changed)
             if not self.changed and (passed + 1 < count or nodes_of_autograd() - first != expected.nodes):
                 self.changed = "the call has other operations than before, after the last call of a module or optimiser"
-            self.grows = False
-            if is_watched:
+            self.grows, self._unseen = False, self._unseen + 1
+            if not is_watched:
+                self._compare(most)
+            else:
                 _pop_mode()
                 demand.end()
-                more = demand.counts.moves() != moves or demand.live() - held > expected.own
-                self.grows = is_checked and not self.changed and more
+                moved = demand.counts.moves() != moves
+                self.grows = is_checked and not self.changed and (moved or demand.live() - held > expected.own)
+                if self.grows and moved:
+                    self.over = f"a call needs more than those before, of which {self._unseen - 1} were not watched"
         if is_checked:
-            self._next, self._check = self._check, 2 * self._check
+            self._next, self._check, self._unseen = self._check, min(2 * self._check, MAX_CHECK), 0
