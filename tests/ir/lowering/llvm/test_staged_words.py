@@ -117,6 +117,28 @@ def of_ranges(a: Float[vk.Tensor, "R S M K"], b: Float[vk.Tensor, "R S K N"], ou
     out[i, j] = total
 
 
+@vk.kernel
+def of_two_loops(
+    a: Float[vk.Tensor, "S M K"],
+    b: Float[vk.Tensor, "S K N"],
+    c: Float[vk.Tensor, "S M L"],
+    d: Float[vk.Tensor, "S L N"],
+    out: Float[vk.Tensor, "M N"],
+    last: Float[vk.Tensor, "M N"],
+):
+    i = vk.tile("M")
+    j = vk.tile("N")
+    k = vk.whole("K")
+    l = vk.whole("L")
+    one = vk.zeros((i, j), vk.float32)
+    other = vk.zeros((i, j), vk.float32)
+    for s in vk.range("S"):
+        one = vk.dot(a[s, i, k], b[s, k, j], one)
+        other = vk.dot(c[s, i, l], d[s, l, j], other)
+    out[i, j] = one - other
+    last[i, j] = vk.dot(a[0, i, k], b[0, k, j])
+
+
 DTYPES = {np.dtype(np.uint16): "bfloat16", np.dtype(np.float32): "float32", np.dtype(np.int64): "int64"}
 
 
@@ -234,6 +256,21 @@ def test_ranges_keep_sums_in_the_unit(steps: tuple[int, int], shape: tuple[int, 
     text = lower_to_llvm(next(iter(mapped.ops)), 64).text
     assert text.index("@vk_matrix_zero_0()") < text.index("scf.for")
     assert text.rindex("@vk_matrix_store_0(") > text.rindex("scf.yield")
+
+
+@pytest.mark.parametrize("tile", [(5, 16), (16, 5), (20, 20)])
+def test_shapes_are_set_again_after_a_range_with_two_loops(tile: tuple[int, int]) -> None:
+    """The range has the unit hold two tiles of sums, what follows one of the same rows and columns."""
+    sizes = {"S": 3, "M": 21, "N": 37, "K": 70, "L": 90}
+    shapes = {"a": "SMK", "b": "SKN", "c": "SML", "d": "SLN"}
+    arrays = {name: _bf16(tuple(sizes[each] for each in dims), n) for n, (name, dims) in enumerate(shapes.items())}
+    a, b, c, d = (numbers(each).astype(np.float64) for each in arrays.values())
+    arrays |= {name: guarded(np.full((21, 37), np.nan, np.float32)) for name in ("out", "last")}
+    facts = Facts(sizes, strides={name: (-1,) * (each.ndim - 1) + (1,) for name, each in arrays.items()}, distinct=True)
+    _run(of_two_loops, Plan({"i": tile[0], "j": tile[1]}, {"k": 32, "l": 32}, lanes="j"), arrays, sizes, facts)
+    one = np.concatenate([a, -c], 2).transpose(1, 0, 2).reshape(21, -1)
+    _check(arrays["out"], one, np.concatenate([b, d], 1).reshape(-1, 37))
+    _check(arrays["last"], a[0], b[0])
 
 
 def _check(out: np.ndarray, one: np.ndarray, other: np.ndarray, exactly: bool = False) -> None:

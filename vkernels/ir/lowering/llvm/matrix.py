@@ -147,7 +147,10 @@ def _carried_inside(loop: ForOp) -> list[tuple[int, WordDotOp]]:
 def launch_shape(launch: LaunchOp) -> Shape | None:
     """The shape that the registers have throughout a launch; None without one, or if there are several."""
     loops = [loop for loop in launch.body.walk() if isinstance(loop, ForOp)]
-    held = {dot: len(dots) for dots in map(held_sums, loops) for _, dot in dots}
+    held: dict[WordDotOp, int] = {}
+    for found in map(held_sums, loops):
+        for _, dot in found:
+            held.setdefault(dot, len(found))  # by the outermost loop that holds it
     dots = (op for op in launch.body.walk() if isinstance(op, WordDotOp) and is_matrix(op))
     shapes = {shape_of(dot, held.get(dot, 1)) for dot in dots}
     return shapes.pop() if len(shapes) == 1 else None
