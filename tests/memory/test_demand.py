@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import random
+from itertools import pairwise
 
 import pytest
 import torch
@@ -96,6 +97,22 @@ def test_blocks_are_free_again_when_nothing_uses_them():
     del view
     assert heap.take(KIB).address == blocks[0].address + KIB
     assert heap.bytes == 3 * KIB < SLAB
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_free_blocks_are_given_again_and_joined_where_others_need_them(seed):
+    draw, heap, blocks = random.Random(seed), HostHeap(CpuDevice(), 8 * KIB), []
+    for _ in range(300):
+        block = heap.take(draw.choice((100, KIB, 2 * KIB)))
+        if block is None:
+            del blocks[draw.randrange(len(blocks))]
+        else:
+            blocks.append(block)
+        spans = sorted((each.address, each.size) for each in blocks)
+        assert all(one + size <= other for (one, size), (other, _) in pairwise(spans))
+        assert sum(size for _, size in spans) <= heap.bytes == 8 * KIB
+    del blocks[:], block
+    assert heap.take(8 * KIB) is not None
 
 
 def test_without_room_on_the_host_nothing_is_lost():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 
 import torch
 
@@ -16,8 +16,8 @@ SLAB = 1 << 26
 class Block:
     """Bytes of the heap. They are given back when the block and all storages in it are gone."""
 
-    def __init__(self, slab: Slab, offset: int, size: int):
-        self._slab, self._offset, self.size = slab, offset, size
+    def __init__(self, slab: Slab, offset: int, size: int, room: int):
+        self._slab, self._offset, self.size, self._room = slab, offset, size, room
 
     @property
     def address(self) -> int:
@@ -28,23 +28,38 @@ class Block:
         return self._slab.memory.view(self._offset, self.size, self)
 
     def __del__(self) -> None:
-        self._slab.dropped.append(self._offset)  # in any thread
+        self._slab.dropped.append((self._offset, self._room))  # in any thread
 
 
 class Slab:
-    """A piece of host memory, cut into blocks."""
+    """A piece of host memory, cut into blocks. Free ones wait for one of the same size, until others need them."""
 
     def __init__(self, memory: DeviceMemory):
         self.memory = memory
         self.chunks = Chunks()
         self.chunks.add(0, memory.size)
-        self.dropped: deque[int] = deque()
+        self.dropped: deque[tuple[int, int]] = deque()
+        """Offsets and bytes."""
+        self._waiting: defaultdict[int, list[int]] = defaultdict(list)
+        """Offsets by bytes."""
 
-    def take(self, size: int, unit: int) -> Block | None:
+    def take_again(self, size: int, room: int) -> Block | None:
+        """Return a block of `room` bytes that was free, for `size` bytes."""
         while self.dropped:
-            self.chunks.give(self.dropped.popleft())
-        offset = self.chunks.take(rounded(size, unit), unit)
-        return None if offset is None else Block(self, offset, size)
+            offset, bytes = self.dropped.popleft()
+            self._waiting[bytes].append(offset)
+        waiting = self._waiting.get(room)
+        return Block(self, waiting.pop(), size, room) if waiting else None
+
+    def take(self, size: int, room: int, unit: int) -> Block | None:
+        """Return a new block."""
+        offset = self.chunks.take(room, unit)
+        if offset is None and self._waiting:
+            for each in [each for offsets in self._waiting.values() for each in offsets]:
+                self.chunks.give(each)
+            self._waiting.clear()
+            offset = self.chunks.take(room, unit)
+        return None if offset is None else Block(self, offset, size, room)
 
 
 class HostHeap:
@@ -66,12 +81,17 @@ class HostHeap:
     def take(self, size: int) -> Block | None:
         """Return a block; None if there is no room within the capacity. Raises `OutOfMemoryError`."""
         unit = self._device.alignment
+        room = rounded(size, unit)
         for each in self._slabs:
-            block = each.take(size, unit)
+            block = each.take_again(size, room)
+            if block is not None:
+                return block
+        for each in self._slabs:
+            block = each.take(size, room, unit)
             if block is not None:
                 return block
         left = self._capacity - self.bytes
-        if rounded(size, unit) > left:
+        if room > left:
             return None
-        self._slabs.append(Slab(self._device.host(int(min(left, max(rounded(size, unit), SLAB))) // unit * unit)))
-        return self._slabs[-1].take(size, unit)
+        self._slabs.append(Slab(self._device.host(int(min(left, max(room, SLAB))) // unit * unit)))
+        return self._slabs[-1].take(size, room, unit)
