@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
+from io import StringIO
 
 import pytest
+from rich.console import Console
+
+from vkernels.autotune.drive import Stop
+from vkernels.autotune.triton_configs import TritonConfig
+from vkernels.autotune.triton_tuning import TritonTrial
+from vkernels.commands.tune.triton_progress import failures, shown_trials
 
 from ..autotune.test_triton_tuning import FILE
 
@@ -41,6 +48,28 @@ def test_the_options_are_for_plain_kernels_only(run_vk):
     code, _, err = run_vk("tune", "softmax_rows", "--grid", "1")
     assert code == 2
     assert "apply to plain Triton kernels" in err
+
+
+def test_trials_are_shown_in_a_terminal():
+    configs = [TritonConfig({"BLOCK": 16 << number}) for number in range(4)]
+    trials = [
+        TritonTrial(configs[0], 4e-6), TritonTrial(configs[1], None, "spills 272 B"), TritonTrial(configs[2], 1e-6),
+        TritonTrial(configs[3], None, "spills 80 B"),
+    ]  # fmt: skip
+    for is_terminal, text in ((True, "k on h100: 4 tried, 2 failed, best 1 µs (4.00 ×), until 60 s"), (False, "")):
+        console = Console(file=StringIO(), force_terminal=is_terminal, width=120)
+        with shown_trials(console, "k on h100", Stop(seconds=60)) as note:
+            for trial in trials:
+                note(trial)
+        assert text in console.file.getvalue()
+        assert is_terminal or not console.file.getvalue().strip()
+    assert failures([*trials, TritonTrial(configs[0], None, "no")]) == [
+        "2 failed: spills 272 B (figures of the first)", "1 failed: no",
+    ]  # fmt: skip
+    assert failures([TritonTrial(config, None, "abcdefg"[n % 7]) for n, config in enumerate(configs * 2)])[-1] == (
+        "3 failed for other reasons"
+    )
+    assert failures(trials[:1]) == []
 
 
 @pytest.mark.thorough

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from vkernels.autotune.slice_names import is_here, place_of, target_of
 from vkernels.autotune.triton_bounds import BoundTools, StaticBounds, TritonTask, compile_seconds
 from vkernels.autotune.triton_configs import ConfigSpace, TritonConfig, around, block_names, grid_from, listed
 from vkernels.autotune.triton_python import PRUNE
-from vkernels.autotune.triton_tuning import TritonTuned, by_target, tune_triton, with_usual
+from vkernels.autotune.triton_tuning import TritonTrial, TritonTuned, by_target, tune_triton, with_usual
 from vkernels.compiler.arguments import CPU
 from vkernels.compiler.workers.compile_pool import CompilePool
 from vkernels.inspect.cases import is_vk_kernel, kernel_at
@@ -30,6 +30,7 @@ from vkernels.ir.errors import OptionError, SetupError
 from vkernels.ir.write_file import write_file
 
 from ..formatting import format_seconds
+from .triton_progress import failures, shown_trials
 
 
 @dataclass(frozen=True)
@@ -83,12 +84,17 @@ def run_triton(
                 task.programs(space.configs[space.given])
                 notes = [PRUNE] if answer["has_prune"] else []
                 tools = BoundTools(preparing, compiling, DiskCache())
-                with StaticBounds(task, target_of(slice_), tools, stop) as bounds:
+                with (
+                    StaticBounds(task, target_of(slice_), tools, stop) as bounds,
+                    shown_trials(console, f"{name} on {slice_}", stop) as on_trial,
+                ):
                     found = tune_triton(
-                        task, slice_, space, bounds.seconds, stop, seed=seed, ahead=bounds.ahead, notes=notes
-                    )
+                        task, slice_, space, bounds.seconds, stop, seed=seed, ahead=bounds.ahead, notes=notes,
+                        on_trial=on_trial,
+                    )  # fmt: skip
             else:
-                found = _measured(name, slice_, space, request, options, grid, stop, seed)
+                with shown_trials(console, f"{name} on {slice_}", stop) as on_trial:
+                    found = _measured(name, slice_, space, request, options, grid, stop, seed, on_trial)
             results.append(found)
             show(console, found)
             if found.stopped == "interrupted":
@@ -145,6 +151,8 @@ def show(console: Console, found: TritonTuned) -> None:
         console.print(f"  {format_seconds(found.best.seconds)}{what}{gain}", soft_wrap=True, markup=False)
     tried = f"  {len(found.trials)} of {found.count} configurations tried, {len(failed)} failed"
     console.print(f"{tried}; {found.seconds:.0f} s, stopped by {found.stopped}", soft_wrap=True)
+    for line in failures(found.trials):
+        console.print(f"    {line}", soft_wrap=True, markup=False)
     for note in found.notes:
         console.print(f"  {note}", soft_wrap=True)
 
@@ -172,7 +180,7 @@ _PRESENT = ("nvidia:", "amd:", "cuda:")
 
 def _measured(
     name: str, slice_: str, space: ConfigSpace, request: SpecialisationRequest, options: TritonOptions,
-    grid: Expression, stop: Stop, seed: int,
+    grid: Expression, stop: Stop, seed: int, on_trial: Callable[[TritonTrial], None],
 ) -> TritonTuned:  # fmt: skip
     from vkernels.autotune.triton_online import compiled_ahead, launch_inputs, measured_launch
     from vkernels.compiler.backends.triton_kernels import jit_parameters
@@ -189,5 +197,5 @@ def _measured(
     with compiled_ahead(launch, source, stop) as ahead:
         return tune_triton(
             task, slice_, space, launch.seconds, stop, seed=seed, ranked_by=MEASURED, ahead=ahead,
-            compare=launch.compared,
+            compare=launch.compared, on_trial=on_trial,
         )  # fmt: skip
