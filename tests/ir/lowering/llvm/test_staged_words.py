@@ -32,7 +32,7 @@ SHAPES = [(6, 32, 64), (7, 37, 61), (1, 1, 1), (33, 50, 130), (13, 5, 2), (2, 3,
 """Rows, columns and depth."""
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
 @pytest.mark.parametrize(("tile", "times"), [((32, 32), 1), ((16, 48), 2), ((5, 21), 1), ((20, 16), 4)])
@@ -164,7 +164,7 @@ def _bf16(shape: tuple[int, ...], seed: int) -> np.ndarray:
     return guarded((values.view(np.uint32) >> 16).astype(np.uint16))
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("tile", [(32, 32), (7, 16), (16, 48)])
 def test_a_computed_operand(tile: tuple[int, int], shape: tuple[int, int, int]) -> None:
@@ -182,7 +182,7 @@ def test_a_computed_operand(tile: tuple[int, int], shape: tuple[int, int, int]) 
     np.testing.assert_array_equal(out, seen)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("tile", [(32, 32), (7, 16), (16, 48)])
 def test_gathered_rows_under_a_mask(tile: tuple[int, int], shape: tuple[int, int, int]) -> None:
@@ -198,8 +198,8 @@ def test_gathered_rows_under_a_mask(tile: tuple[int, int], shape: tuple[int, int
     _check(out, one, other)
 
 
-@pytest.mark.sample(6)
-@pytest.mark.parametrize("shape", [(6, 32, 64, 32), (33, 70, 40, 20), (1, 1, 1, 1), (64, 64, 32, 64)])
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("shape", [(16, 32, 64, 32), (19, 33, 40, 20), (1, 1, 1, 1), (32, 64, 32, 64)])
 @pytest.mark.parametrize("online", [("j",), ()])
 @pytest.mark.parametrize("rows", [16, 32])
 def test_products_of_products(rows: int, online: tuple[str, ...], shape: tuple[int, int, int, int]) -> None:
@@ -208,7 +208,9 @@ def test_products_of_products(rows: int, online: tuple[str, ...], shape: tuple[i
     q, k, v, out = _bf16((m, d), 1), _bf16((n, d), 2), _bf16((n, e), 3), guarded(np.full((e, m), np.nan, np.float32))
     homes = {} if online else {"score": Home.MEMORY, "p": Home.MEMORY}
     plan = Plan({"i": rows}, {"j": 32, "d": 32, "e": 32}, homes, lanes="i", online=online)
-    mapped = _run(of_scores, plan, {"q": q, "k": k, "v": v, "out": out}, {"M": m, "N": n, "D": d, "E": e})
+    sizes = {"M": m, "N": n, "D": d, "E": e}  # known, or LLVM takes seconds for all variants of a polynomial
+    facts = Facts(sizes, strides=dict.fromkeys(("q", "k", "v", "out"), (-1, 1)), distinct=True)
+    mapped = _run(of_scores, plan, {"q": q, "k": k, "v": v, "out": out}, sizes, facts)
     text = print_module(mapped)
     assert "of matrix_" in text
     assert "vk.dot " not in text
