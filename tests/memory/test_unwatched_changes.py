@@ -271,3 +271,22 @@ def test_checks_go_on():
         step(i)
     watched = [i for i in range(3, 600) if program.modes[2 * i]]
     assert [after - before for before, after in pairwise(watched)] == [33, 65, 129, 129, 129]
+
+
+def test_landmarks_show_hooks_states_of_optimisers_and_what_transforms_hide():
+    layer, found = torch.nn.Linear(3, 3), []
+    optimiser = torch.optim.Adam(layer.parameters())
+
+    def passes(rows):
+        with passing(lambda landmark, given: found.append(landmark[3:])):
+            torch.func.vmap(layer)(torch.ones(rows, 3)).sum().backward()
+            optimiser.step()
+
+    passes(4)
+    passes(5)
+    layer.register_forward_hook(lambda *args: None)
+    passes(5)
+    (before, first), (more, other), (hooked, last) = found[:2], found[2:4], found[4:]
+    assert (before[2][0], more[2][0]) == ((4, 3), (5, 3))
+    assert (more[0], hooked[0]) == ((True, 0), (True, 1))
+    assert (first[0], other[0], last[0]) == ((1, 0), (1, 2), (1, 2))

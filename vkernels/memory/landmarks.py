@@ -18,8 +18,9 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 Landmark = tuple[Any, ...]
 """A module that is called, or an optimiser that makes a step: its identity (0 where each call makes another), its type,
-nodes of autograd since the call began, whether it is trained and whether gradients are recorded, and for each of its
-arguments shape, type and whether it needs a gradient."""
+nodes of autograd since the call began, whether it is trained and its number of hooks, or how many groups of parameters
+and how many states an optimiser has, whether gradients are recorded, and for each of its arguments shape, type and
+whether it needs a gradient."""
 nodes_of_autograd: Callable[[], int] = torch._C._autograd._get_sequence_nr
 """The number of nodes that this thread has made."""
 BEFORE_SHAPES = 8
@@ -82,17 +83,22 @@ def passing(note: Callable[[Landmark, Any], None]) -> Iterator[None]:
     """Call `note` with each landmark that this thread passes, and its arguments."""
     me, first = get_ident(), nodes_of_autograd()
     nodes, gradients, shape, tensor = nodes_of_autograd, torch.is_grad_enabled, _shape, torch.Tensor
+    transforms = torch._C._functorch.peek_interpreter_stack
 
     def on_module(module: torch.nn.Module, args: tuple[Any, ...]) -> None:
         if get_ident() != me:
             return
-        found = [
-            (each.shape, each.dtype, each.requires_grad) if isinstance(each, tensor) else shape(each) for each in args
-        ]
-        note((id(module), type(module), nodes() - first, module.training, gradients(), *found), args)
+        if transforms() is None:
+            found = [(each.shape, each.dtype, each.requires_grad) if isinstance(each, tensor) else shape(each)
+                     for each in args]  # fmt: skip
+        else:
+            found = [shape(_untransformed(each)) for each in args]
+        kind = module.training, len(module._forward_hooks)
+        note((id(module), type(module), nodes() - first, kind, gradients(), *found), args)
 
     def on_optimiser(optimiser: Any) -> None:
-        note((id(optimiser), type(optimiser), nodes() - first, True, gradients()), ())
+        kind = len(optimiser.param_groups), len(optimiser.state)
+        note((id(optimiser), type(optimiser), nodes() - first, kind, gradients()), ())
 
     hook = register_module_forward_pre_hook(on_module)
     try:
@@ -143,6 +149,13 @@ def shows_shapes(passage: Passage) -> bool:
 def name_of(landmark: Landmark) -> str:
     """The type of a landmark."""
     return str(landmark[1].__name__)
+
+
+def _untransformed(value: Any) -> Any:
+    """A tensor with the dimensions that transforms such as `vmap` hide."""
+    while isinstance(value, torch.Tensor) and torch._C._functorch.is_functorch_wrapped_tensor(value):
+        value = torch._C._functorch.get_unwrapped(value)
+    return value
 
 
 def _has_shape(described: Any) -> bool:
