@@ -13,6 +13,7 @@ from typing import Any, Self
 from vkernels.compiler.artifact_cache import ArtifactCache
 from vkernels.compiler.backends.resources import taken_by
 from vkernels.compiler.backends.triton_adapter import GpuOptions
+from vkernels.compiler.binaries.carried_registers import carried_registers
 from vkernels.compiler.binaries.launch_loops import launch_loops
 from vkernels.compiler.binaries.read_code import read_binary
 from vkernels.compiler.workers.compile_cached import compile_cached
@@ -20,6 +21,7 @@ from vkernels.compiler.workers.compile_pool import CompilePool
 from vkernels.compiler.workers.jobs import CompiledBinary, CompileJob
 from vkernels.inspect.cases import JitSignature, KernelSource
 from vkernels.inspect.worker_client import InspectPool, answer_of, failure_of
+from vkernels.ir.analysis.needs.needs import SPILL_ALLOWANCE
 from vkernels.ir.disk_cache import DiskCache
 from vkernels.ir.errors import Error
 from vkernels.ir.planning.resources import held, misfit, spill
@@ -119,6 +121,10 @@ class StaticBounds:
         lowered = lowered_text(self._task, config, self._target.architecture, self._tools.preparing)
         if "text" not in lowered:
             return f"does not compile: {lowered['message']}"
+        limits = limits_of(self._target)
+        carried = carried_registers(lowered["text"], config.warps * limits.warp, limits)
+        if carried > limits.registers + SPILL_ALLOWANCE / limits.register_bytes:
+            return f"spills: its loop carries {carried:.0f} registers a thread, which has {limits.registers}"
         job = CompileJob(lowered["text"], self._target.architecture, GpuOptions(**lowered["options"]))
         (done,) = compile_cached([job], self._tools.compiling, self._tools.cache)
         if not isinstance(done.outcome, CompiledBinary):
