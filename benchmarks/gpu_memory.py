@@ -119,7 +119,7 @@ def check(name: str, make: Callable[[], Any], part: float) -> Check:
         return Check(name, part, "the program itself does not give the same bits twice")
     peak = record(Training(make).step).peak
     program = Training(make)
-    step = vkernels.memory.limit(program.step, int(peak * part))
+    step = vkernels.memory.limit(program.step, int(peak * part), watch=True)
     bits, report = program.bits([step() for _ in range(STEPS)]), step.report
     step.close()
     if not _same(expected, bits):
@@ -147,7 +147,7 @@ def time_program(
 ) -> Timing:
     """Plain and limited steps in turns, several in a row of each, after those that make the plan."""
     plain, program = Training(make), Training(make)
-    step = vkernels.memory.limit(program.step, size, links=links)
+    step = vkernels.memory.limit(program.step, size, links=links, watch=True)
     runs: dict[str, Callable[[], object]] = {"plain": plain.step, "limited": step}
     for _ in range(WARM + 2):
         for run in runs.values():

@@ -90,7 +90,7 @@ def test_other_bits_and_plans_that_are_not_followed_are_no_right_results(
     class Off:
         """A limit that changes what it is to leave as it is, or plans nothing."""
 
-        def __init__(self, step, size):
+        def __init__(self, step, size, watch):
             self.step, self.calls = step, 0
             self.report = Report(planned=5 - 3)
 

@@ -122,3 +122,13 @@ def test_damage_anywhere_is_refused_or_harmless(tmp_path_factory, data):
         assert str(path) in str(error)  # noqa: PT017
     else:
         np.testing.assert_array_equal(images, IMAGES)
+
+
+def test_a_name_that_is_no_text_is_damage(tmp_path):
+    path = tmp_path / "x.npz"
+    np.savez_compressed(path, images=IMAGES)
+    content = bytearray(path.read_bytes())
+    content[7], content[30] = 128 >> 4, 128  # the entry's own header says that its name is UTF-8
+    path.write_bytes(content)
+    with pytest.raises(FileError, match="not a whole"):
+        read(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -69,13 +70,19 @@ class ArrayStream:
         return np.frombuffer(data, self._found)
 
 
+_DAMAGE = (
+    zipfile.BadZipFile, zlib.error, struct.error, EOFError, OverflowError, RuntimeError, UnicodeDecodeError,
+)  # fmt: skip
+"""What `zipfile` raises for files that are damaged; `NotImplementedError` is a `RuntimeError`."""
+
+
 @contextmanager
 def _refusing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         raise FileError(f"{path}: {error.strerror or error}") from error
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+    except _DAMAGE as error:
         raise FileError(f"{path}: not a whole .npz file: {error}") from error
 
 

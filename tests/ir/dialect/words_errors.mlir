@@ -51,7 +51,7 @@ vk.mapped @dot(%n: i32) {
 }
 
 // -----
-// CHECK: a matrix unit takes 16 words along k
+// CHECK: a matrix unit takes a multiple of 16 words along k
 vk.mapped @dot() {
   %i = arith.constant dense<0> : tensor<4x16xi32, #vk.axes<k, j>>
   %j = arith.constant dense<0> : tensor<2x4xi32, #vk.axes<i, k>>
