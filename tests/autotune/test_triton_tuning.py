@@ -66,7 +66,7 @@ def test_the_winner_is_a_triton_config(tmp_path):
             yield "needs too much shared memory" if block > 128 else 1e-3 / block / config.warps + 1e-6 * config.stages
 
     told, begun = [], []
-    ahead = Ahead(begun.extend, 3, rolling=True)
+    ahead = Ahead(begun.extend, lambda: 3, rolling=True)
     found = [
         tune_triton(TASK, name, space, bounds, Stop(evaluations=125), ahead=ahead, on_trial=told.append)
         for name in ("h100", "h100:1g.10gb")

@@ -98,7 +98,7 @@ class StaticBounds:
     @property
     def ahead(self) -> Ahead:
         """How configurations are compiled ahead."""
-        return Ahead(self.begin, self._at_once, rolling=True)
+        return Ahead(self.begin, lambda: self._at_once, rolling=True)
 
     def begin(self, configs: Sequence[TritonConfig]) -> None:
         """Compile configurations, and do not wait for them."""

@@ -80,12 +80,12 @@ class OutOfTimeError(Exception):
 class Ahead:
     """Compiles configurations before their seconds are asked for.
 
-    `begin`: gets those that are asked for next. `at_once`: how many are under way together. `rolling`: whether another
-    one begins as soon as the seconds of the oldest one are known, or all of them have to be done first.
+    `begin`: gets those that are asked for next. `at_once`: how many are under way together now. `rolling`: whether
+    another one begins as soon as the seconds of the oldest one are known, or all of them have to be done first.
     """
 
     begin: Callable[[Sequence[TritonConfig]], object]
-    at_once: int
+    at_once: Callable[[], int]
     rolling: bool = False
 
 

@@ -50,10 +50,13 @@ class MeasuredLaunch:
         self._expected: dict[str, Any] | None = None
         self._best = float("inf")
         self._refused: dict[TritonConfig, str] = {}
+        self.has_begun = False
+        """Whether a configuration was tried."""
 
     def seconds(self, configs: Sequence[TritonConfig]) -> Iterator[float | str]:
         """Run, check and time each configuration."""
         for config in configs:
+            self.has_begun = True
             call = self._refused.get(config) or self._checked(config)
             if isinstance(call, str):
                 yield call
@@ -74,11 +77,6 @@ class MeasuredLaunch:
             return launch_to_compile(self._kernel, call)
         except Exception:  # Triton's binder and the author's heuristics raise anything
             return None
-
-    @property
-    def has_run(self) -> bool:
-        """Whether a configuration has given results."""
-        return self._expected is not None
 
     def refuse(self, config: TritonConfig, reason: str) -> None:
         """Do not run a configuration, which does not compile."""
@@ -124,8 +122,9 @@ class MeasuredLaunch:
 def compiled_ahead(launch: MeasuredLaunch, source: KernelSource, stop: Stop) -> Iterator[Ahead]:
     """Compile configurations in worker processes, several at once, while nothing is timed.
 
-    Launches find the binaries in Triton's cache. A launch that no worker can compile is left to this process. `begin`
-    raises `OutOfTimeError` where the time of `stop`, which begins now, ends meanwhile and there is a result.
+    Launches find the binaries in Triton's cache. A launch that no worker can compile is left to this process, and so
+    is the first one, the author's, while the workers start. `begin` raises `OutOfTimeError` where the time of `stop`,
+    which begins now, ends meanwhile.
     """
     until, workers = end_of(stop), min(AT_ONCE, len(usable()))
     with LaunchPool(workers, compile_seconds(stop)) as pool:
@@ -140,7 +139,7 @@ def compiled_ahead(launch: MeasuredLaunch, source: KernelSource, stop: Stop) -> 
                 if each is not None
             }
             done, _ = wait(begun.values(), None if until == inf else max(0.0, until - monotonic()))
-            if launch.has_run and len(done) < len(begun):
+            if len(done) < len(begun):
                 raise OutOfTimeError
             for config, future in begun.items():
                 answer = future.result() if future.done() and future.exception() is None else {}
@@ -148,7 +147,7 @@ def compiled_ahead(launch: MeasuredLaunch, source: KernelSource, stop: Stop) -> 
                 if reason:
                     launch.refuse(config, reason)
 
-        yield Ahead(begin, AT_ONCE)
+        yield Ahead(begin, lambda: AT_ONCE if launch.has_begun else 1)
 
 
 def _is_near(found: Any, expected: Any, dtype: str) -> bool:

@@ -109,8 +109,8 @@ def tune_triton(
         return FailedPoint(trial.reason) if trial.seconds is None else trial.seconds
 
     try:
-        at_once, rolling = (1, False) if ahead is None else (ahead.at_once, ahead.rolling)
-        stopped = drive(search, measure, stop, monotonic, lambda: at_once, prepare, rolling)
+        at_once, rolling = (lambda: 1, False) if ahead is None else (ahead.at_once, ahead.rolling)
+        stopped = drive(search, measure, stop, monotonic, at_once, prepare, rolling)
     except OutOfTimeError:
         stopped = "seconds"
     except KeyboardInterrupt:
