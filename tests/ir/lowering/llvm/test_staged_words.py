@@ -139,6 +139,16 @@ def of_two_loops(
     last[i, j] = vk.dot(a[0, i, k], b[0, k, j])
 
 
+@vk.kernel
+def of_overwritten(x: Float[vk.Tensor, "M K"], w: Float[vk.Tensor, "K N"], out: Float[vk.Tensor, "M N"]):
+    i = vk.tile("M")
+    j = vk.whole("N")
+    k = vk.whole("K")
+    old = x[i, k]
+    x[i, k] = 1.0
+    out[i, j] = vk.dot(old, w[k, j])
+
+
 DTYPES = {np.dtype(np.uint16): "bfloat16", np.dtype(np.float32): "float32", np.dtype(np.int64): "int64"}
 
 
@@ -273,6 +283,23 @@ def test_shapes_are_set_again_after_a_range_with_two_loops(tile: tuple[int, int]
     one = np.concatenate([a, -c], 2).transpose(1, 0, 2).reshape(21, -1)
     _check(arrays["out"], one, np.concatenate([b, d], 1).reshape(-1, 37))
     _check(arrays["last"], a[0], b[0])
+
+
+@pytest.mark.parametrize("depth", [32, 64, 70])
+@pytest.mark.parametrize("lanes", ["i", "j"])
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_operands_are_read_before_they_are_overwritten(is_turned: bool, lanes: str, depth: int) -> None:
+    """A unit that reads rows where they are would read what is stored before the dot."""
+    sizes = {"M": 16, "N": 16, "K": depth}
+    x, w, out = _bf16((16, depth), 1), _bf16((depth, 16), 2), guarded(np.full((16, 16), np.nan, np.float32))
+    if is_turned:
+        x = np.asfortranarray(x)
+    old = numbers(x).astype(np.float64)
+    strides = {"x": (1, 16) if is_turned else (depth, 1), "w": (16, 1), "out": (16, 1)}
+    plan = Plan({"i": 16}, {"j": 16, "k": 32}, lanes=lanes)
+    mapped = _run(of_overwritten, plan, {"x": x, "w": w, "out": out}, sizes, Facts(sizes, {}, strides, distinct=True))
+    assert "of matrix_" in print_module(mapped)
+    _check(out, old, numbers(w).astype(np.float64))
 
 
 def _check(out: np.ndarray, one: np.ndarray, other: np.ndarray, exactly: bool = False) -> None:

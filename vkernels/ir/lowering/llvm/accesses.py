@@ -22,7 +22,7 @@ from .addresses import Address, AddressedAccess
 from .apart import load_apart, store_apart
 from .elementwise import extend, extremum, truncate
 from .emit import LlvmEmitter, vector
-from .late_registers import LateNames, is_for_dots
+from .late_registers import LateNames, is_for_dots, is_written_before
 from .masked import can_store, store_masked
 from .matrix import is_for_units
 from .staged import takes_rows
@@ -168,7 +168,10 @@ def lower_load(state: LlvmState, operation: AccessOp) -> None:
 
 def _is_taken_as_words(operation: ReadOp, access: AddressedAccess) -> bool:
     """Whether words are loaded in place of elements, or a dot's unit loads them itself."""
-    return is_for_units(operation) or takes_words(operation, access) or takes_rows(operation, access)
+    if is_for_units(operation):
+        return True
+    is_taken = takes_words(operation, access) or takes_rows(operation, access)
+    return is_taken and not any(is_written_before(operation, use.operation) for use in operation.result.uses)
 
 
 def lower_prefetch(state: LlvmState, operation: PrefetchOp) -> None:

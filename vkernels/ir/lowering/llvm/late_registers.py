@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, overload
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
-from ...dialect import AccessOp, DotOp, SpillOp, StoreOp, WordDotOp, WordsOp, WriteOp
+from ...dialect import (
+    AccessOp,
+    DotOp,
+    ReadOp,
+    SpillOp,
+    StoreOp,
+    TensorArgumentType,
+    WordDotOp,
+    WordsOp,
+    WriteOp,
+)
 
 if TYPE_CHECKING:
     from .state import LlvmState
@@ -26,6 +36,26 @@ def is_for_dots(state: LlvmState, operation: AccessOp | WordsOp) -> bool:
         waiting.discard(after)
         after = after.next_op
     return not waiting
+
+
+def is_written_before(load: ReadOp, user: Operation) -> bool:
+    """Whether what a load reads may be written before an operation that would read it in the load's place."""
+    after = load.next_op
+    while after is not None and after is not user:
+        if any(isinstance(op, WriteOp) and _may_be_same(op.base, load.base) for op in after.walk()):
+            return True
+        if after.is_ancestor(user):
+            return False
+        after = after.next_op
+    return after is None
+
+
+def _may_be_same(one: SSAValue, other: SSAValue) -> bool:
+    """Whether two memories may overlap: tensors, one memory, or one that a loop carries."""
+    tensors = [isinstance(base.type, TensorArgumentType) for base in (one, other)]
+    if any(tensors):
+        return all(tensors)
+    return one is other or isinstance(one.owner, Block) or isinstance(other.owner, Block)
 
 
 def goes_to_stores(value: SSAValue) -> bool:

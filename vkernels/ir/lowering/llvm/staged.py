@@ -19,6 +19,7 @@ from .addresses import Address, AddressedAccess
 from .constants import below
 from .emit import vector
 from .interleave import interleaved
+from .late_registers import is_written_before
 from .matrix import is_for_matrices, is_plain
 from .state import LlvmState
 from .tiles import Register, element_bytes
@@ -42,9 +43,11 @@ def takes_rows(operation: ReadOp, access: AddressedAccess) -> bool:
 
 def lie_in_rows(operation: WordsOp, access: AddressedAccess) -> bool:
     """Whether a matrix unit can load words where their elements are: without masks, in rows that are equally far
-    apart."""
+    apart, which are not written before."""
     load, axis = operation.tile.owner, operation.axis.data
     if access.layout.has_lanes or not isinstance(load, ReadOp) or not is_plain(load):
+        return False
+    if any(is_written_before(load, use.operation) for use in operation.result.uses):
         return False
     others = [size for each, size in sizes_of(operation.tile).items() if each != axis and size > 1]
     return not access.is_scattered and access.known_step(axis) == 1 and len(others) <= 1
