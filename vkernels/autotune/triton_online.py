@@ -29,6 +29,8 @@ from .triton_bounds import AT_ONCE, compile_seconds
 from .triton_configs import Ahead, OutOfTimeError, TritonConfig, grid_of
 
 EFFORT = Effort()
+START_SECONDS = 2.0
+"""Seconds of compiling before processes that compile ahead start: about what these cost; small kernels take less."""
 ROUNDINGS = 64.0
 """Results may differ from those of the author's configuration by so many roundings of their dtype, relative to the
 largest value: sums are added in another order."""
@@ -50,13 +52,12 @@ class MeasuredLaunch:
         self._expected: dict[str, Any] | None = None
         self._best = float("inf")
         self._refused: dict[TritonConfig, str] = {}
-        self.has_begun = False
-        """Whether a configuration was tried."""
+        self.first_runs = 0.0
+        """Seconds of all configurations' first runs, nearly all of which is compiling."""
 
     def seconds(self, configs: Sequence[TritonConfig]) -> Iterator[float | str]:
         """Run, check and time each configuration."""
         for config in configs:
-            self.has_begun = True
             call = self._refused.get(config) or self._checked(config)
             if isinstance(call, str):
                 yield call
@@ -100,7 +101,11 @@ class MeasuredLaunch:
         self._restore()
         try:
             call = self._call(config)
-            call()
+            began = monotonic()
+            try:
+                call()
+            finally:
+                self.first_runs += monotonic() - began
             found = {name: numbers(value) for name, value in self._tensors.items()}
         except OptionError:
             raise
@@ -123,15 +128,16 @@ def compiled_ahead(launch: MeasuredLaunch, source: KernelSource, stop: Stop) -> 
     """Compile configurations in worker processes, several at once, while nothing is timed.
 
     Launches find the binaries in Triton's cache. A launch that no worker can compile is left to this process, and so
-    is the first one, the author's, while the workers start. `begin` raises `OutOfTimeError` where the time of `stop`,
+    are the first ones, until they have taken `START_SECONDS`. `begin` raises `OutOfTimeError` where the time of `stop`,
     which begins now, ends meanwhile.
     """
     until, workers = end_of(stop), min(AT_ONCE, len(usable()))
     with LaunchPool(workers, compile_seconds(stop)) as pool:
-        for _ in range(workers):  # each executes the file first, and no configuration has to wait for that
-            pool.submit({"kind": "describe", "source": vars(source)})
+        warmed: list[object] = []
 
         def begin(configs: Sequence[TritonConfig]) -> None:
+            if not warmed:  # each worker executes the file first, and no configuration's limit counts that
+                warmed.extend(pool.submit({"kind": "describe", "source": vars(source)}) for _ in range(workers))
             awaited = {config: launch.to_compile(config) for config in configs}
             begun = {
                 config: pool.submit({"kind": "launch", "source": vars(source), "launch": each})
@@ -147,7 +153,7 @@ def compiled_ahead(launch: MeasuredLaunch, source: KernelSource, stop: Stop) -> 
                 if reason:
                     launch.refuse(config, reason)
 
-        yield Ahead(begin, lambda: AT_ONCE if launch.has_begun else 1)
+        yield Ahead(begin, lambda: AT_ONCE if launch.first_runs >= START_SECONDS else 1)
 
 
 def _is_near(found: Any, expected: Any, dtype: str) -> bool:
