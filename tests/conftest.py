@@ -89,6 +89,8 @@ KINDS = {
     "language/test_first_kernels.py": "process",
     "language/test_kernel.py": "compile",
     "language/test_ordering.py": "compile",
+    "language/test_masked_atomics.py": "compile",
+    "language/test_packed.py": "compile",
     "language/test_pickling.py": "process",
     "language/test_scripts.py": "process",
     "library": "compile",
