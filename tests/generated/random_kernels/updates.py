@@ -98,7 +98,9 @@ def contended(kernel: Kernel, depth: int) -> None:
         else:
             combine = choose.choice(["add", "add", "max", "min"])
         author.builder.is_result_used = False
-        _COMBINED[combine](_place_of(kernel, total, at), found, where=choose.choice([None, mask]))
+        fits = mask is not None and bool(at.axes) and all(axis in at.axes for axis in mask.axes)
+        where = choose.choice([None, mask]) if fits else None  # a place without axes has no mask
+        _COMBINED[combine](_place_of(kernel, total, at), found, where=where)
 
 
 def _of_place(author: Author, at: Tile, element: str, unsigned: bool) -> Any:
