@@ -12,11 +12,11 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from ..dialect import SCANS, DotOp, KernelOp, PhaseOp, ReductionOp, YieldOp, axes_of
-from ..dialect.blocks import terminator
 from .accesses import CONTROL, MemoryAccess, accesses_of, has_effect, inputs_of, may_alias
 from .axes import MappedAxis
 from .masks.conditions import ALWAYS, Condition
 from .masks.neutral import Masks
+from .sources import source_of
 
 
 class Computed(NamedTuple):
@@ -141,11 +141,7 @@ class KernelAnalysis:
         """The value that a phase yields for its result; of another value, the value itself."""
         found = self._facts.sources.get(value)
         if found is None:
-            owner = value.owner
-            found = value
-            if isinstance(owner, PhaseOp) and isinstance(value, OpResult):
-                found = self.source(terminator(owner.body.block).operands[value.index])
-            self._facts.sources[value] = found
+            found = self._facts.sources[value] = source_of(value)
         return found
 
     def phase_of(self, value: SSAValue) -> PhaseOp | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import f32, i32
-from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from ..dialect import BroadcastOp, DotOp, PhaseOp, RangeOp, ReadOp, YieldOp, arith, axes_of, element_of
 from ..dialect.blocks import terminator
 from ..dialect.words import depth_of
+from .sources import source_of
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class NarrowDot:
     def operands(self) -> tuple[SSAValue, SSAValue]:
         """Both operands before they are extended."""
         left, right = self.extensions
-        return _source(left.operands[0]), _source(right.operands[0])
+        return source_of(left.operands[0]), source_of(right.operands[0])
 
 
 def narrow_dot(dot: Operation | None) -> NarrowDot | None:
@@ -69,7 +70,7 @@ def carried_by(dot: DotOp) -> tuple[str, ...]:
 
 def _as_made(value: SSAValue) -> SSAValue:
     """A value where it is made: in a phase, and before it is broadcast to the axes that it has."""
-    value = _source(value)
+    value = source_of(value)
     repeated = value.owner
     if isinstance(repeated, BroadcastOp) and axes_of(repeated.source) == axes_of(value):
         return _as_made(repeated.source)
@@ -87,17 +88,9 @@ def only_user(value: SSAValue) -> Operation | None:
     return user
 
 
-def _source(value: SSAValue) -> SSAValue:
-    """The value that a phase yields for its result; of another value, the value itself."""
-    phase = value.owner
-    if isinstance(phase, PhaseOp) and isinstance(value, OpResult):
-        return _source(terminator(phase.body.block).operands[value.index])
-    return value
-
-
 def _extension(value: SSAValue) -> Operation | None:
     """What extends narrow elements for a dot alone."""
-    value = _source(value)
+    value = source_of(value)
     extension = value.owner
     if not isinstance(extension, arith.ExtFOp | arith.ExtSIOp | arith.ExtUIOp) or only_user(value) is None:
         return None

@@ -151,14 +151,14 @@ def _all_cycles(at: PlanBatch, limits: Limits, rates: CoreRates, registers: Numb
 
 def _reshaped(at: PlanBatch, limits: Limits) -> Numbers:
     """Cycles in which a matrix unit's registers are set up anew, since its dots have several shapes."""
+    loops = [(loop, words) for loop in at.loops if (words := words_of(loop, at, limits)).sums]
+    if not loops:
+        return 0.0
     times: Numbers = 0.0
-    for loop in at.loops:
-        words = words_of(loop, at, limits)
+    for loop, words in loops:
         for axes, is_held in words.sums.items():
             times = times + is_held * moves_of_sums(axes, loop, at, words)
-    if isinstance(times, float):
-        return 0.0
-    return RESHAPED * times * at.programs * shapes_differ(at.loops, at, limits)
+    return RESHAPED * times * at.programs * shapes_differ(words for _, words in loops)
 
 
 def _named(at: PlanBatch) -> frozenset[str]:

@@ -309,12 +309,12 @@ def moves_of_sums(axes: Axes, loop: Loop, at: PlanBatch, words: Words) -> Number
     return at.all_trips((*loops, *ranges))
 
 
-def shapes_differ(loops: Iterable[Loop], at: PlanBatch, limits: Limits) -> Numbers:
+def shapes_differ(loops: Iterable[Words]) -> Numbers:
     """In which plans a matrix unit takes tiles of several shapes, so that its registers are set up again each time."""
     seen: list[tuple[Numbers, Numbers, Numbers]] = []
     differ: Numbers = False
-    for loop in loops:
-        for on_matrix, rows, columns in words_of(loop, at, limits).shapes:
+    for words in loops:
+        for on_matrix, rows, columns in words.shapes:
             for other_on, other_rows, other_columns in seen:
                 is_other = (rows != other_rows) | (columns != other_columns)
                 differ = differ | (on_matrix & other_on & is_other)

@@ -63,10 +63,13 @@ def stage_words(state: LlvmState, operation: WordsOp, make: Callable[[Register],
         words.write(make)
     elif words.is_columns:
         words.turn_columns(access)
-    elif _run(operation, access) == operation.axis.data:
-        words.copy_rows(access)
     else:
-        words.turn_rows(access)
+        run = _run(operation, access)
+        assert run is not None, "else it is not loaded for a unit"
+        if run == words.axis:
+            words.copy_rows(access)
+        else:
+            words.turn_rows(access, run)
 
 
 def _run(operation: WordsOp, access: AddressedAccess) -> str | None:
@@ -153,10 +156,9 @@ class _StagedWords:
                 words = self._as_words(loaded, access)
                 self._store(words, self._place(register.positions, position // self.depth), MATRIX_SIDE)
 
-    def turn_rows(self, access: AddressedAccess) -> None:
+    def turn_rows(self, access: AddressedAccess, across: str) -> None:
         """Load vectors along another axis than the contracted one, and turn the words that they are joined to."""
-        across, emit, element = _run(self.operation, access), self.state.emit, access.memory.element
-        assert across is not None, "else it is not loaded for a unit"
+        emit, element = self.state.emit, access.memory.element
         for register in access.layout.registers():
             position, first = register.positions[self.axis], register.positions[across]
             if position % (MATRIX_SIDE * self.depth) or first % MATRIX_SIDE:
