@@ -140,8 +140,8 @@ _SUBJECTS = (
     Subject("reduce_middle", *_MIDDLE),
     Subject("find_middle", *_MIDDLE),
     Subject(
-        "largest_in_turn", {"M": 512, "N": 512, "K": 4}, {"M": 4096, "N": 32768, "K": 8},
-        {"M": 16, "N": 1 << 24, "K": 64},
+        "largest_in_turn", {"M": 512, "N": 512, "B": 8, "K": 4}, {"M": 4096, "N": 32768, "B": 512, "K": 8},
+        {"M": 16, "N": 1 << 24, "B": 1 << 18, "K": 64},
     ),
     Subject(
         "count_in_parts", {"E": 1 << 16, "P": 256, "B": 32}, {"E": 1 << 26, "P": 256, "B": 1024},
@@ -165,7 +165,10 @@ _SUBJECTS = (
     Subject("convolution_weight_gradient", *({**shape, "P": min(16, shape["B"])} for shape in _STACKS)),
     Subject("arrange_weights", *_WEIGHTS),
     Subject("turn_weights", *_WEIGHTS),
-    Subject("channels_last", *({name: shape[name] for name in "BCYX"} for shape in _STACKS)),
+    Subject(
+        "channels_last",
+        *({**{name: shape[name] for name in "BCHW"}, "Y": shape["H"], "X": shape["W"]} for shape in _STACKS),
+    ),
     Subject(
         "channel_sums", {"B": 2, "C": 32, "S": 784}, {"B": 32, "C": 256, "S": 3136}, {"B": 1, "C": 2, "S": 1 << 28}
     ),

@@ -100,6 +100,13 @@ def test_every_kernel_of_the_library_is_in_the_matrix(matrix: ModuleType) -> Non
     assert sorted(subject.name for subject in matrix.SUBJECTS) == sorted(NAMES)
 
 
+def test_every_kernel_of_the_matrix_has_all_its_sizes(matrix: ModuleType) -> None:
+    for subject in matrix.SUBJECTS:
+        for size in matrix.SIZES:
+            case = matrix.case_of(subject, "float32", size)
+            assert case.shape.items() <= getattr(subject, size).items(), subject.name
+
+
 @pytest.mark.thorough
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("number", range(len(SAMPLE)))
