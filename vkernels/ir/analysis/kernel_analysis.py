@@ -14,6 +14,7 @@ from xdsl.ir import Block, Operation, OpResult, SSAValue
 from ..dialect import SCANS, DotOp, KernelOp, PhaseOp, ReductionOp, YieldOp, axes_of
 from .accesses import CONTROL, MemoryAccess, accesses_of, has_effect, inputs_of, may_alias
 from .axes import MappedAxis
+from .grid_phases import grid_steps
 from .masks.conditions import ALWAYS, Condition
 from .masks.neutral import Masks
 from .sources import source_of
@@ -50,6 +51,7 @@ class _OperationFacts:
     items: dict[Operation, Operation] = field(default_factory=dict)
     overwritten: dict[tuple[Operation, bool], list[MemoryAccess]] = field(default_factory=dict)
     masks: tuple[Condition, ...] | None = None
+    step_of: Callable[[Operation], int] | None = None
 
 
 @dataclass
@@ -123,6 +125,13 @@ class KernelAnalysis:
             found = [each for each in loads if any(may_alias(write, each, distinct) for write in writes)]
             self._facts.overwritten[key] = found
         return found
+
+    @property
+    def step_of(self) -> Callable[[Operation], int]:
+        """How often all programs have waited for one another before an operation of the kernel."""
+        if self._facts.step_of is None:
+            self._facts.step_of = grid_steps(self.kernel)
+        return self._facts.step_of
 
     @cached_property
     def _writes(self) -> list[MemoryAccess]:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from ...dialect import DotOp, PhaseOp, ReductionOp, ScanByOp, ScanOp
+from ...dialect import DotOp, PhaseOp, ReductionOp, ScanByOp, ScanOp, TensorArgumentType
 from ...errors import PlanError
 from ...facts import Facts
 from ...locations import place_of
 from ..accesses import MemoryAccess, may_alias
 from ..kernel_analysis import Computed, KernelAnalysis
-from ..meeting import elementwise, never_meet
+from ..meeting import elementwise, fixed_axes, never_meet
 from .nests import Nest, NestSchedule, in_order, label_of
 
 
@@ -32,7 +32,7 @@ def first_wrong(schedule: NestSchedule, facts: Facts) -> SSAValue | None:
     nests = list(in_order(schedule))
     order = {nest: number for number, (_, nest, _) in enumerate(nests)}
     writes: list[_Write] = []
-    for _, nest, around in nests:
+    for owner, nest, around in nests:
         paths = list(_paths(schedule, nest))
         for check in (_first_inner_home, _first_misplaced_scan, _first_misplaced_reduction):
             if (cut := check(schedule, nest, paths)) is not None:
@@ -44,6 +44,7 @@ def first_wrong(schedule: NestSchedule, facts: Facts) -> SSAValue | None:
                     if not may_alias(write.access, load, facts.distinct):
                         continue
                     between = _comes_between(schedule, write, load, path, nest, order[nest], around)
+                    between = between or _programs_meet(analysis, write.access, load, owner)
                     if between and not never_meet(write.access, load):  # which takes longest to tell
                         return _cut(schedule, path, load, write)
     return None
@@ -196,3 +197,19 @@ def _comes_between(
     if any(op in around and op not in home for op in write.around):
         return True  # an earlier iteration of a loop that the load is not part of
     return (analysis.position[path.item] < write.position) == (write.order < at)
+
+
+def _programs_meet(analysis: KernelAnalysis, write: MemoryAccess, load: MemoryAccess, owner: Operation | Block) -> bool:
+    """Whether a load from before all programs waited would be repeated among writes of other programs to its place.
+
+    Within a step of programs, `find_races` has ruled that out. `owner`: what the repeating nest belongs to.
+    """
+    step = analysis.step_of(write.op)
+    op = owner.parent_op() if isinstance(owner, Block) else owner
+    if analysis.step_of(load.op) == step or op is None or analysis.step_of(op) != step:
+        return False
+    if not isinstance(load.base.type, TensorArgumentType):
+        return False  # scratchpad, of which each program has its own
+    fixed = fixed_axes(write, load)
+    shared = [axis.name for axis in analysis.axes.values() if axis.is_tile and not axis.has_one_program]
+    return fixed is not None and not fixed.issuperset(shared)
