@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from jaxtyping import Num
 
 import vkernels as vk
 from tests.library.on_a_gpu import AMD, NVIDIA, on_a_gpu
@@ -19,14 +20,26 @@ from vkernels.targets import known_targets, limits_of
 from .texts import compiled
 
 TARGETS = {target.architecture: target for target in known_targets().values()}
+WIDE = vk.Plan(tiles={"i": 128, "j": 128}, chunks={"k": 64}, warps=4, stages=3, order=("i", "j"), lanes="j")
 EIGHT = {"float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2"}
+
+
+@vk.kernel
+def product(a: Num[vk.Tensor, "M K"], b: Num[vk.Tensor, "K N"], out: Num[vk.Tensor, "M N"]) -> None:
+    i = vk.tile("M")
+    j = vk.tile("N")
+    k = vk.whole("K")
+    out[i, j] = vk.dot(a[i, k], b[k, j])
 
 
 def binary_of(dtype: str, architecture: str, precision: str = "ieee") -> Binary:
     """A product of large matrices of f8, its results f16, compiled for an architecture."""
     dtypes = {"a": dtype, "b": dtype, "bias": "float16", "out": "float16"}
     constants = {"activation": "relu", "precision": precision}
-    preparer = KernelPreparer(matmul_bias, dict.fromkeys("MNK", 4096), dtypes, {}, constants)
+    return last_launch(KernelPreparer(matmul_bias, dict.fromkeys("MNK", 4096), dtypes, {}, constants), architecture)
+
+
+def last_launch(preparer: KernelPreparer, architecture: str) -> Binary:
     preparer.prepare(limits_of(TARGETS[architecture]))
     *_, launch = preparer.lowered[0].launches  # others copy operands
     options = GpuOptions(**launch["options"])
@@ -68,6 +81,18 @@ def test_hopper_takes_them_as_they_are_where_sums_may_have_fewer_bits() -> None:
 def test_devices_without_them_multiply_them_as_f16(dtype: str, architecture: str) -> None:
     binary = binary_of(dtype, architecture)
     assert read_resources(binary).mix.tensor_core > 0
+
+
+@pytest.mark.parametrize(
+    ("dtype", "architecture", "dot"),
+    [("int8", "sm_80", "IMMA"), ("int8", "sm_89", "IMMA"), ("float8_e4m3fn", "sm_89", "QMMA")],
+)
+def test_operands_are_carried_through_loops_in_words(dtype: str, architecture: str, dot: str) -> None:
+    dtypes = {"a": dtype, "b": dtype, "out": "int32" if dtype == "int8" else "float32"}
+    preparer = KernelPreparer(product, dict.fromkeys("MNK", 4096), dtypes, {}, {}, WIDE, strides={"b": (1, 4096)})
+    code = disassemble(last_launch(preparer, architecture).code, 60)
+    assert code.count(dot) >= 16
+    assert code.count("PRMT") < code.count(dot) / 4  # bytes that are taken apart and put together
 
 
 @pytest.mark.sample(3)

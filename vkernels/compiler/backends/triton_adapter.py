@@ -25,6 +25,9 @@ SCRATCH_ALIGNMENT = 128
 """Bytes: what the launcher aligns Triton's scratch memory to, as tensor descriptors need; buffers and swap space need
 less."""
 
+WHOLE_OPERANDS = "tt.whole_operands"
+"""What dots have whose operands Triton must not carry through a loop, in vkernels' own texts (lowering/ttir/dots.py)."""
+
 _lock = threading.Lock()
 
 
@@ -154,7 +157,8 @@ def _compiled(text: str, architecture: str, options: GpuOptions) -> Binary:
     with _file_holding(_descriptors_respelled(text, triton.__version__)) as path:
         module = triton_ir.parse_mlir_module(path, context)
         module.context = context
-        module = stages.pop("ttgir")(stages.pop("ttir")(module, metadata), metadata)
+        with _passes_for(text):
+            module = stages.pop("ttgir")(stages.pop("ttir")(module, metadata), metadata)
         ttgir = module.str_nodebug()
         llvm_ir = stages.pop("llir")(module, metadata).replace(f'"{os.path.basename(path)}"', '"kernel.ttir"')
     if not architecture.startswith("sm_"):
@@ -176,6 +180,24 @@ def _compiled(text: str, architecture: str, options: GpuOptions) -> Binary:
         architecture, metadata["name"], code, assembly, shared, warps, warps * warp_size(architecture),
         metadata.get("tmem_size") or 0, metadata.get("global_scratch_size") or 0, ttgir, triton.__version__,
     )  # fmt: skip
+
+
+@contextmanager
+def _passes_for(text: str) -> Iterator[None]:
+    """Triton's passes without the one that reads operands of the next trip ahead, for a text that wants these whole.
+
+    Triton offers no other way to leave it out; nothing else compiles meanwhile.
+    """
+    passes, name = _libtriton().passes.ttgpuir, "add_prefetch"
+    if WHOLE_OPERANDS not in text or not hasattr(passes, name):
+        yield
+        return
+    ahead = getattr(passes, name)
+    setattr(passes, name, lambda manager: None)
+    try:
+        yield
+    finally:
+        setattr(passes, name, ahead)
 
 
 _DESCRIPTOR = re.compile(r"!tt\.tensordesc<tensor<([^<>]*)>>")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from xdsl.dialects.builtin import f32, i8, i32, i64
+from xdsl.dialects.builtin import UnitAttr, f32, i8, i32, i64
 from xdsl.dialects.scf import ForOp, YieldOp
 from xdsl.ir import Attribute, Block, SSAValue
 
@@ -25,6 +25,11 @@ LEAST = 16
 IMPRECISE = 128
 """Products of f8 that may be added in fewer bits than f32 has, where precision is not "ieee": only then do tensor cores
 of sm_90 take f8 itself."""
+
+WHOLE_OPERANDS = "tt.whole_operands"
+"""An attribute of dots of one-byte operands. Triton reads the first part of the next trip's operands from shared memory
+ahead, and carries them through the loop element by element, where a register has four: for each to be taken apart and
+put together costs several times what the dot does. Its adapter leaves that pass out where a text has such dots."""
 
 _HALF = 128
 """An unsigned i8 minus the signed one with the top bit flipped."""
@@ -147,7 +152,10 @@ def _dot(
         products = build.result(tt.DotOp(a, b, build.filled(0, c.type), precision, 2 * IMPRECISE))
         total = build.binary(arith.AddfOp, c, products)
     else:
-        total = build.result(tt.DotOp(a, b, c, precision, imprecise))
+        dot = tt.DotOp(a, b, c, precision, imprecise)
+        if is_quarter(tt.element(a.type)) or tt.element(a.type) == i8:
+            dot.attributes[WHOLE_OPERANDS] = UnitAttr()
+        total = build.result(dot)
     return _ungrouped(build, total, order, axes, shape)
 
 
