@@ -26,7 +26,7 @@ SCRATCH_ALIGNMENT = 128
 less."""
 
 WHOLE_OPERANDS = "tt.whole_operands"
-"""What dots have whose operands Triton must not carry through a loop, in vkernels' own texts (lowering/ttir/dots.py)."""
+"""What dots of vkernels' own texts have whose operands Triton must not carry through a loop (lowering/ttir/dots.py)."""
 
 _lock = threading.Lock()
 
