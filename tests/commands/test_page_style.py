@@ -7,8 +7,9 @@ import re
 import pytest
 
 from vkernels.autotune.figures import page_of
+from vkernels.commands.formatting import byte_scale
 from vkernels.commands.html import render
-from vkernels.commands.html.charts import Plots
+from vkernels.commands.html.charts import LETTER, SWATCH, BarChart, Plots
 
 
 def of_a_command():
@@ -37,3 +38,19 @@ def test_plots_have_no_colour_of_their_own_behind_them():
     layout = figure.layout
     assert {layout.paper_bgcolor, layout.plot_bgcolor} == {"rgba(0,0,0,0)"}
     assert layout.xaxis.gridcolor == layout.yaxis.gridcolor == "rgba(134,142,150,0.3)"
+
+
+def test_entries_of_a_legend_do_not_overlap_where_they_fit():
+    legend = [("one", "preprocessing"), ("two", "a"), ("three", "transfer"), ("four", "rest")]
+    chart = BarChart("a title", (), width=420.0, legend=legend)
+    places = list(chart.legend_places())
+    assert [(kind, text) for kind, text, _ in places] == legend
+    ends = [x + LETTER * len(text) + SWATCH for _, text, x in places]
+    assert all(end <= start for end, (_, _, start) in zip(ends, places[1:], strict=False))
+    assert ends[-1] <= chart.width
+    assert not list(BarChart("a title", ()).legend_places())
+
+
+@pytest.mark.parametrize(("most", "expected"), [(0, (1, "B")), (1023, (1, "B")), (5 << 20, (1 << 20, "MiB"))])
+def test_axes_of_bytes_have_a_binary_unit(most, expected):
+    assert byte_scale(most) == expected

@@ -31,7 +31,8 @@ Targets = Annotated[
     ),
 ]
 Shapes = Annotated[
-    list[str] | None, typer.Option("--shapes", metavar="M=…,N=…", help="Sizes; repeat the option for several shapes.")
+    list[str] | None,
+    typer.Option("--shapes", "--shape", metavar="M=…,N=…", help="Sizes; repeat the option for several shapes."),
 ]
 Sign = Annotated[
     list[Path] | None,

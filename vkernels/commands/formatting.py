@@ -15,6 +15,12 @@ def format_bytes(number: float) -> str:
     return f"{scaled:.4g} {unit}"
 
 
+def byte_scale(most: float) -> tuple[int, str]:
+    """Return a unit for sizes of up to `most` bytes, for the axis of a plot: its bytes and its name."""
+    name = format_bytes(most).split()[1]
+    return 1024 ** _BYTES.index(name), name
+
+
 def format_count(number: float) -> str:
     """Format a number, as 1.2 billion; below ten thousand in digits."""
     if abs(number) < 10_000:

@@ -17,7 +17,10 @@ from vkernels.targets.slices import present_slices, slice_of, split_names, targe
 Kernel = Annotated[
     str, typer.Argument(metavar="KERNEL", help="A library kernel, or FILE.py:KERNEL (the file is executed).")
 ]
-Shape = Annotated[str | None, typer.Option(metavar="M=…,N=…", help="Sizes; unnamed ones keep their defaults.")]
+Shape = Annotated[
+    str | None,
+    typer.Option("--shape", "--shapes", metavar="M=…,N=…", help="Sizes; unnamed ones keep their defaults."),
+]
 DType = Annotated[
     str | None, typer.Option(metavar="NAME|TENSOR=NAME,…", help="Dtype of all tensors that support it, or by tensor.")
 ]

@@ -34,7 +34,7 @@ def rates(rows: Rows, ceilings: MachinePeaks) -> BarChart:
             Segment(min(rate.real, rate.executed) / top, "need", title),
         )
         bars.append(BarRow(name, segments, _rate(rate.real), rate.executed / top))
-    heads = [(0.3, "real, of executed; line: most gathers from cache")]
+    heads = [(0.4, "real, of executed; line: most gathers from cache")]
     return _chart("Edges a second by network", bars, heads=heads, limit=ceilings.gathers / top)
 
 

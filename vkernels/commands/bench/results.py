@@ -160,7 +160,7 @@ def row_of(size: Size, measured: NetworkMeasurement, run: NetworkRun, results: R
     return (
         str(size), str(measured.images), "match" if run.matches else "differ",
         f"{run.seconds.middle:.3g} ({run.seconds.least:.3g} to {run.seconds.most:.3g})",
-        *(f"{rate / 1e6:.4g}" for rate in (rates.real, rates.executed, rates.nominal)),
+        *(f"{rate / 1e6:,.0f}" for rate in (rates.real, rates.executed, rates.nominal)),
         *(f"{part:.0%}" for part in (rates.of_gathers, rates.of_multiply_adds, rates.of_copy)),
         f"{run.preprocessing:.3g}", f"{run.reading:.3g}" if run.reading else "",
     )  # fmt: skip

@@ -40,7 +40,8 @@ Slices = Annotated[
 ]
 Device = Annotated[str, typer.Option(metavar="TEXT", help="Only on devices with this in their names.")]
 Shapes = Annotated[
-    list[str] | None, typer.Option("--shapes", metavar="M=…,N=…", help="Sizes; repeat it for several shapes.")
+    list[str] | None,
+    typer.Option("--shapes", "--shape", metavar="M=…,N=…", help="Sizes; repeat it for several shapes."),
 ]
 Budget = Annotated[
     str, typer.Option(metavar="60s|200", help="Seconds, or number of plans, for each kernel on each slice.")

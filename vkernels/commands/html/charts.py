@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,10 @@ from ..formatting import printable
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
+
+
+LETTER, SWATCH = 8.0, 14.0
+"""Width of a letter in a legend, as on a phone, and of its colour, in SVG units."""
 
 
 @dataclass(frozen=True)
@@ -68,14 +72,24 @@ class BarChart:
         """Where the rows end."""
         return self.top + self.row_height * len(self.rows)
 
+    def legend_places(self) -> Iterator[tuple[str, str, float]]:
+        """Each entry of the legend with its x; the room between entries is shared evenly."""
+        needed = [LETTER * len(text) + SWATCH for _, text in self.legend]
+        gap = max(0.0, self.width - sum(needed)) / max(1, len(needed))
+        x = 0.0
+        for (kind, text), width in zip(self.legend, needed, strict=True):
+            yield kind, text, x
+            x += width + gap
+
     def x(self, fraction: float) -> float:
         """A fraction of the plot's width in SVG units."""
         return self.left + min(max(fraction, 0.0), 1.0) * self.plot_width
 
 
 LAYOUT: Mapping[str, Any] = {
-    "template": "none", "margin": {"l": 60, "r": 20, "t": 10, "b": 90}, "paper_bgcolor": "rgba(0,0,0,0)",
-    "plot_bgcolor": "rgba(0,0,0,0)", "font": {"color": "#868e96"}, 
+    "template": "none", "margin": {"l": 60, "r": 20, "t": 34, "b": 90}, "paper_bgcolor": "rgba(0,0,0,0)",
+    "plot_bgcolor": "rgba(0,0,0,0)", "font": {"color": "#868e96"},
+    "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": "#868e96", "activecolor": "#4c7fd0"},
     "legend": {"orientation": "h", "y": -0.16},
     "hovermode": "closest",
 }  # fmt: skip
@@ -98,7 +112,7 @@ class Plots:
 
     def add(self, id: str, figure: Figure, height: int = 320) -> str:
         """Show a figure in the element of that id; return the id."""
-        figure.update_layout(**LAYOUT, height=height + 50)
+        figure.update_layout(**LAYOUT, height=height + 74)
         figure.update_xaxes(**GRID).update_yaxes(**GRID)
         self._figures[id] = json.loads(figure.to_json())
         return id

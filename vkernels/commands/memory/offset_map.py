@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from vkernels.memory.placed import PlacedBlock
 
-from ..formatting import format_bytes, format_seconds
+from ..formatting import byte_scale, format_bytes, format_seconds
 from ..html.charts import Plots, plain
 
 MAX_BLOCKS = 6000
@@ -39,22 +39,23 @@ def plot_map(plots: Plots, found: OffsetMap, id: str = "map") -> None:
     """Draw the map in the element of that id."""
     from plotly.graph_objects import Figure
 
+    scale, unit = byte_scale(max((block.offset + block.size for block in found.blocks), default=0))
     shown = sorted(found.blocks, key=lambda block: -block.size * (block.end - block.start))[:MAX_BLOCKS]
     parts = [(block, *part) for block in shown for part in _parts(block, found.times)]
     figure = Figure()
     figure.add_bar(
         x=[(start + end) / 2 for _, start, end in parts], width=[end - start for _, start, end in parts],
-        base=[block.offset for block, _, _ in parts], y=[block.size for block, _, _ in parts],
+        base=[block.offset / scale for block, _, _ in parts], y=[block.size / scale for block, _, _ in parts],
         hovertext=[plain(_text(block, end - start, found.unit)) for block, start, end in parts], hoverinfo="text",
         marker={"color": [_colour(block) for block, _, _ in parts], "line": {"width": 0.5, "color": "#ffffff"}},
         showlegend=False,
     )  # fmt: skip
     if found.capacity is not None:
-        x, y = [found.times[0], found.times[-1]], [found.capacity] * 2
+        x, y = [found.times[0], found.times[-1]], [found.capacity / scale] * 2
         figure.add_scatter(x=x, y=y, mode="lines", name="capacity", line={"color": "#c92a2a", "dash": "dash"})
     figure.update_layout(barmode="overlay", bargap=0, dragmode="zoom")
     figure.update_xaxes(title=found.unit, range=[found.times[0], found.times[-1]])
-    figure.update_yaxes(title="offset, bytes", rangemode="tozero", exponentformat="SI")
+    figure.update_yaxes(title=f"offset, {unit}", rangemode="tozero")
     plots.add(id, figure, height=560)
 
 

@@ -14,7 +14,7 @@ from vkernels.memory.simulate import SimulatedRun
 from vkernels.memory.simulate_engine import LINKS, Timeline
 from vkernels.memory.trace import MemoryTrace
 
-from ..formatting import format_bytes, format_seconds
+from ..formatting import byte_scale, format_bytes, format_seconds
 from ..html import render
 from ..html.charts import Plots, plain
 from .offset_map import OffsetMap, plot_map
@@ -119,6 +119,8 @@ def plot_iteration(
         raise ValueError("a run without its timeline cannot be plotted")
     figure = make_subplots(rows=2, shared_xaxes=True, row_heights=[0.65, 0.35], vertical_spacing=0.05)
     live = zip(timeline.starts, trace.live(), strict=True)
+    most = max([machine.device_bytes, *(size for _, size in (*timeline.memory, *timeline.host))])
+    scale, unit = byte_scale(most)
     device = [(0.0, machine.device_bytes), (run.seconds, machine.device_bytes)]
     for name, steps, style in (
         ("on the device", timeline.memory, {"fill": "tozeroy", "line": {"color": "#4c7fd0", "shape": "hv"}}),
@@ -127,7 +129,7 @@ def plot_iteration(
         ("device capacity", device, {"line": {"color": "#c92a2a", "dash": "dash"}}),
     ):
         x, y = _columns(steps, run.seconds)
-        figure.add_scatter(x=x, y=y, name=name, mode="lines", row=1, col=1, **style)
+        figure.add_scatter(x=x, y=[size / scale for size in y], name=name, mode="lines", row=1, col=1, **style)
     spans = [*_transfers(trace, schedule, timeline, run.seconds), *_waits(trace, timeline, run)]
     figure.add_bar(
         base=[start for _, start, _, _ in spans], x=[end - start for _, start, end, _ in spans],
@@ -135,7 +137,7 @@ def plot_iteration(
         marker={"color": [_colour(row) for row, _, _, _ in spans], "line": {"width": 0}},
         orientation="h", showlegend=False, row=2, col=1,
     )  # fmt: skip
-    figure.update_yaxes(title="bytes", rangemode="tozero", row=1, col=1)
+    figure.update_yaxes(title=unit, rangemode="tozero", row=1, col=1)
     rows = {"categoryorder": "array", "categoryarray": [WAITS, *reversed(LINKS)]}
     figure.update_yaxes(type="category", automargin=True, **rows, row=2, col=1)
     figure.update_xaxes(title="seconds since the iteration began", row=2, col=1)

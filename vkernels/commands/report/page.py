@@ -21,7 +21,7 @@ MAX_POINTS = 5000
 MAX_CHOICES = 10
 MAX_FACTOR = 10.0
 """Where the bars end: so many times the best."""
-PLOT_TICKS = (1, 1.2, 1.5, 2, 3, 5, 10, 30, 100, 300, 1000)
+PLOT_TICKS = (0.1, 0.2, 0.5, 0.7, 0.85, 1, 1.2, 1.5, 2, 3, 5, 10, 30, 100, 300, 1000)
 
 
 def plot_convergence(plots: Plots, id: str, subject: ReportedKernel) -> int | None:
@@ -32,11 +32,13 @@ def plot_convergence(plots: Plots, id: str, subject: ReportedKernel) -> int | No
     shown = [(part, run, part.best.seconds) for part, run in runs if run and part.best and part.best.seconds]
     if not shown:
         return None
-    figure, slowest = Figure(), 1.0
+    figure, fastest, slowest = Figure(), 1.0, 1.0
     for colour, (part, run, best) in zip(COLOURS, shown, strict=False):
         trials = run.trials[:: max(1, len(run.trials) // MAX_POINTS)]
         timed = [(trial, seconds / best) for trial, seconds, _ in trials if seconds is not None]
         slowest = max([slowest, *(factor for _, factor in timed)])
+        # A trial can be faster than the best is when all finalists are compared again.
+        fastest = min([fastest, *(factor for _, factor in timed)])
         until = [(trial, seconds / best) for trial, _, seconds in trials if seconds is not None]
         failed = [trial for trial, seconds, _ in trials if seconds is None]
         name, style = plain(part.name), {"legendgroup": part.name, "marker": {"color": colour}}
@@ -49,13 +51,13 @@ def plot_convergence(plots: Plots, id: str, subject: ReportedKernel) -> int | No
             opacity=0.45, showlegend=False, **style,
         )  # fmt: skip
         figure.add_scatter(
-            x=failed, y=[0.95] * len(failed), mode="markers", marker={"symbol": "x", "color": "#c92a2a"},
+            x=failed, y=[0.95 * fastest] * len(failed), mode="markers", marker={"symbol": "x", "color": "#c92a2a"},
             name=f"{name}: failed", showlegend=False, legendgroup=part.name,
         )  # fmt: skip
     figure.update_xaxes(title="trial")
     figure.update_yaxes(
-        title="× the best", type="log", range=[log10(0.92), log10(max(1.5, 1.1 * slowest))], tickvals=PLOT_TICKS,
-        ticktext=[f"×{tick}" for tick in PLOT_TICKS],
+        title="× the best", type="log", range=[log10(0.92 * fastest), log10(max(1.5, 1.1 * slowest))],
+        tickvals=PLOT_TICKS, ticktext=[f"×{tick}" for tick in PLOT_TICKS],
     )  # fmt: skip
     plots.add(id, figure)
     return max(0, len(shown) - MAX_SLICES)

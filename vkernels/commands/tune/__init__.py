@@ -39,7 +39,7 @@ Slices = Annotated[
 ]
 Shapes = Annotated[
     list[str] | None,
-    typer.Option("--shapes", metavar="M=…,N=…", help="Sizes; repeat the option for several shapes."),
+    typer.Option("--shapes", "--shape", metavar="M=…,N=…", help="Sizes; repeat the option for several shapes."),
 ]
 Budget = Annotated[
     str,
