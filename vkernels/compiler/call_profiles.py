@@ -65,7 +65,8 @@ class CallProfile:
     `calls`: how many were measured. `shortest`, `longest`; `lower`, `p50`, `upper`: the quartiles; `p99`. `gap`: the
     median time from the end of a call to the begin of the next kernel call of the same thread, `short_gap`: the 10th
     percentile; None where no call followed. `beside`: names of the calls that ran at the same time; empty: alone.
-    `when`: seconds since 1970.
+    `when`: seconds since 1970. Of calls on a GPU, `gaps`: the samples, in ascending order; `parts`: in how many equal
+    parts a call was started, each of which took so long.
     """
 
     key: CallKey
@@ -81,18 +82,21 @@ class CallProfile:
     short_gap: float | None = None
     beside: tuple[str, ...] = ()
     when: float = 0.0
+    gaps: tuple[float, ...] = ()
+    parts: int = 1
 
     @property
     def identity(self) -> str:
         """SHA-256 of what was measured: a later profile of the same identity replaces it."""
-        what = [self.key.digest, frozen(self.plan).decode(), list(self.beside)]
+        what = [self.key.digest, frozen(self.plan).decode(), list(self.beside), *([self.parts] * (self.parts > 1))]
         return hashlib.sha256(json.dumps(what).encode()).hexdigest()
 
     def __str__(self) -> str:
         gap = "" if self.gap is None else f", gap {1e6 * self.gap:.0f} µs"
         beside = f" beside {', '.join(self.beside)}" if self.beside else ""
+        part = f", one of {self.parts} parts" if self.parts > 1 else ""
         return (
-            f"{self.key}{beside}: {1e6 * self.p50:.0f} µs ({1e6 * self.lower:.0f}–{1e6 * self.upper:.0f}), "
+            f"{self.key}{part}{beside}: {1e6 * self.p50:.0f} µs ({1e6 * self.lower:.0f}–{1e6 * self.upper:.0f}), "
             f"p99 {1e6 * self.p99:.0f} µs{gap}, {self.calls} calls on {self.key.slice}"
         )
 
@@ -117,10 +121,11 @@ class CallProfiles:
         self._found: dict[str, dict[str, CallProfile]] = {}
         self._lock = fork_safe_lock()
 
-    def find(self, key: CallKey, plan: Plan, beside: Sequence[str] = ()) -> CallProfile | None:
-        """The profile of calls under a plan, alone or `beside` others; None where there is none."""
-        wanted = frozen(plan), tuple(sorted(beside))
-        return next((p for p in self._of(key).values() if (frozen(p.plan), p.beside) == wanted), None)
+    def find(self, key: CallKey, plan: Plan, beside: Sequence[str] = (), parts: int = 1) -> CallProfile | None:
+        """The profile of calls under a plan, alone or `beside` others, whole or in `parts`; None where there is
+        none."""
+        wanted = frozen(plan), tuple(sorted(beside)), parts
+        return next((p for p in self._of(key).values() if (frozen(p.plan), p.beside, p.parts) == wanted), None)
 
     def keep(self, profiles: Sequence[CallProfile]) -> None:
         """Keep profiles, also in the store."""
@@ -148,15 +153,15 @@ class CallProfiles:
         return found
 
 
-def call_key(compilation: Compilation, arguments: Arguments) -> CallKey:
-    """The key of a call on this machine's CPU."""
+def call_key(compilation: Compilation, arguments: Arguments, device: str | None = None) -> CallKey:
+    """The key of a call on the device of this name, by default this machine's CPU."""
     request = compilation.request
     text = print_module(ModuleOp([compilation.ir.kernel.clone()]))
     dtypes = arguments.dtypes
     return CallKey(
         request.kernel.name, hashlib.sha256(text.encode()).hexdigest(), dict(sorted(arguments.sizes.items())),
         " ".join(f"{name}={dtypes[name]}" for name in sorted(dtypes)), _layouts(arguments), request.target.slice,
-        present_cpu().name, code_digest(),
+        present_cpu().name if device is None else device, code_digest(),
     )  # fmt: skip
 
 

@@ -35,14 +35,19 @@ class Store:
 def test_they_come_back_as_they_were(url):
     other = replace(PROFILE, plan=entry(2).plan, gap=None, short_gap=None)
     beside = replace(PROFILE, beside=("matmul M=1", "softmax"))
+    in_parts = replace(PROFILE, gaps=(1e-4, 2e-4), parts=7)
     elsewhere = replace(PROFILE, key=replace(KEY, device="another"))
     with Database.open(url) as database:
-        database.add_profiles([PROFILE, other, beside, elsewhere])
+        database.add_profiles([PROFILE, other, beside, in_parts, elsewhere])
     with Database.open(url, read_only=True) as database:
         found = database.profiles(KEY)
-        assert sorted(found, key=str) == sorted([PROFILE, other, beside], key=str)
+        assert sorted(found, key=str) == sorted([PROFILE, other, beside, in_parts], key=str)
         assert database.profiles(elsewhere.key) == [elsewhere]
         assert database.entries() == ()
+
+
+def test_earlier_versions_can_read_those_of_calls_on_a_cpu():
+    assert {"gaps", "parts"}.isdisjoint(json.loads(profile_to_text(PROFILE)))
 
 
 def test_a_later_one_replaces_it(url):
@@ -70,7 +75,7 @@ def test_databases_of_earlier_versions_get_the_table(url):
 @pytest.mark.parametrize(
     "change",
     [("p50", -1.0), ("p50", 1.0), ("calls", 0), ("plan", {"warps": "x"}), ("beside", 3), ("unknown", 1),
-     ("gap", "long"), ("key", {})],
+     ("gap", "long"), ("key", {}), ("gaps", [2e-4, 1e-4]), ("gaps", [1e-4] * 1001), ("parts", 0)],
 )  # fmt: skip
 def test_unreadable_ones_are_left_out(tmp_path, change):
     path = tmp_path / "tuning.sqlite"

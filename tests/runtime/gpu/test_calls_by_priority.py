@@ -203,7 +203,7 @@ def test_low_calls_wait_for_gaps_of_high_ones_which_wait_for_nobody(
     known: dict[int, LaunchProfile] = {}
     monkeypatch.setattr(
         calls_by_priority, "_profile_of",
-        lambda bound: known.setdefault(id(bound), LaunchProfile([1e-2] * SAMPLES, [4e-2] * SAMPLES)),
+        lambda bound, parts: known.setdefault(id(bound), LaunchProfile([1e-2] * SAMPLES, [4e-2] * SAMPLES)),
     )  # fmt: skip
     driver.seconds = 1e-2
 

@@ -20,6 +20,9 @@ from .entry_json import MAX_ENTRY_TEXT, MAX_NAMES, Count, LongText, Name, Number
 from .storage import insert, profiles
 
 WHERE = "the profile"
+MAX_GAPS = 1000
+_OF_GPUS = {"gaps": (), "parts": 1}
+"""Fields that are left out where they say nothing: earlier versions do not know them."""
 
 
 class _Key(Struct, forbid_unknown_fields=True):
@@ -47,11 +50,14 @@ class _Profile(Struct, forbid_unknown_fields=True):
     short_gap: Number | None
     beside: Annotated[list[Name], Meta(max_length=MAX_NAMES)]
     when: Number
+    gaps: Annotated[list[Number], Meta(max_length=MAX_GAPS)] = []
+    parts: Count = 1
 
 
 def profile_to_text(profile: CallProfile) -> str:
     """A profile as one line of JSON."""
     document = {**asdict(profile), "plan": plan_to_json(profile.plan)}
+    document = {name: value for name, value in document.items() if name not in _OF_GPUS or value != _OF_GPUS[name]}
     return json.dumps(document, sort_keys=True, allow_nan=False)
 
 
@@ -66,9 +72,12 @@ def profile_from_text(text: str) -> CallProfile:
     times = found.shortest, found.lower, found.p50, found.upper, found.p99, found.longest
     if list(times) != sorted(times):
         raise FileError(f"{WHERE}: expected shortest ≤ lower ≤ p50 ≤ upper ≤ p99 ≤ longest")
+    if found.gaps != sorted(found.gaps):
+        raise FileError(f"{WHERE}: expected gaps in ascending order")
     return CallProfile(
         CallKey(**msgspec.structs.asdict(found.key)), plan_from_json(found.plan, f"{WHERE}: plan"), found.calls, *times,
         found.gap, found.short_gap, tuple(found.beside), found.when,
+        tuple(found.gaps), found.parts,
     )  # fmt: skip
 
 

@@ -71,13 +71,18 @@ def as_json(profile: CallProfile, code: str) -> dict[str, Any]:
     return {**found, "identity": profile.identity}
 
 
+def _name(profile: CallProfile) -> str:
+    part = f", one of {profile.parts} parts" if profile.parts > 1 else ""
+    return f"{profile.key}{part}"
+
+
 def table(found: list[CallProfile], code: str) -> Table:
     """A line for each profile."""
     numbers = ("calls", "p50", "p99", "gap")
     shown = table_of("call", "dtypes", "on", "beside", *numbers, "when", "", right=numbers)
     for each in found:
         shown.add_row(
-            printable(str(each.key)), printable(each.key.dtypes), printable(each.key.slice),
+            printable(_name(each)), printable(each.key.dtypes), printable(each.key.slice),
             printable(", ".join(each.beside)), str(each.calls), format_seconds(each.p50), format_seconds(each.p99),
             "" if each.gap is None else format_seconds(each.gap), date(each.when),
             "" if each.key.code == code else "other version",

@@ -178,7 +178,10 @@ class GapFilling:
         with self._changed:
             if upper not in self._uppers:
                 self._uppers.append(upper)
-            upper.look(self._clock())
+            now = self._clock()
+            upper.look(now)
+            if upper.profile is not None:
+                upper.profile.judge_gap(now - upper.done_at if upper.end is None else 0.0)
             upper.in_call = True
 
     def end_upper(self, upper: Upper, profile: LaunchProfile, begin: Mark | None, end: Mark | None) -> None:

@@ -1,4 +1,7 @@
-"""How long launches on a GPU take and their thread then leaves the device idle: measured first, then frozen."""
+"""How long launches on a GPU take and their thread then leaves the device idle: measured first, then frozen.
+
+Gaps that turn out otherwise are measured again: a program may have changed its ways, or another one measured them.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,12 @@ EARLY = 0.1
 
 APART = 2.0
 """How many times as long as shorter ones gaps are that are predicted when the shorter ones are over."""
+
+WRONG, JUDGED = 0.5, 20
+"""Gaps are measured again when more than this part of the latest gaps, so many, was shorter than this part of what was
+predicted. Of gaps as they were measured every tenth is shorter than predicted."""
+TELLING = 1e-4
+"""Seconds of predicted gaps that are judged: when shorter ones end is not known as well."""
 
 
 class Mark(Protocol):
@@ -35,11 +44,14 @@ class LaunchProfile:
     """Of calls that run the same code on the same sizes. Times are in seconds.
 
     `durations`: of one unit, which is the whole call or one of the ranges of programs that it can be divided into;
-    `gaps`: from the end of a call to the begin of the next one of its thread.
+    `gaps`: from the end of a call to the begin of the next one of its thread. `kept`: how many of both are kept for
+    other processes.
     """
 
     durations: list[float] = field(default_factory=list)
     gaps: list[float] = field(default_factory=list)
+    kept: int = 0
+    _was_short: list[bool] = field(default_factory=list)
 
     @property
     def seconds(self) -> float | None:
@@ -60,6 +72,30 @@ class LaunchProfile:
         if len(self.gaps) < SAMPLES:
             self.gaps.append(max(0.0, seconds))
             self.gaps.sort()
+
+    @property
+    def samples(self) -> int:
+        """How many samples there are to keep: of durations, and of gaps where all are known; 0 where some are not."""
+        known = len(self.durations), len(self.gaps)
+        return sum(known) if known[0] >= SAMPLES and (known[1] == 0 or known[1] >= SAMPLES) else 0
+
+    def recall(self, durations: Sequence[float], gaps: Sequence[float]) -> None:
+        """Take samples that were measured before, in place of those that are not complete."""
+        if len(self.durations) < SAMPLES:
+            self.durations = list(durations)
+        if len(self.gaps) < SAMPLES <= len(gaps):
+            self.gaps = sorted(gaps)
+        self.kept = self.samples
+
+    def judge_gap(self, seconds: float) -> None:
+        """A gap took so long by the host's clock. Gaps are measured again where most are shorter than predicted."""
+        if not self.is_frozen or (predicted := _early(self.gaps)) < TELLING:
+            return
+        self._was_short.append(seconds < WRONG * predicted)
+        if sum(self._was_short) > WRONG * JUDGED:
+            self.gaps, self._was_short, self.kept = [], [], 0
+        elif len(self._was_short) >= JUDGED:
+            del self._was_short[0]
 
     def gap_after(self, elapsed: float) -> float | None:
         """How long a gap will be that lasts for `elapsed` by now; None where none was as long: the thread is away.

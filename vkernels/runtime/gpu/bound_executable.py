@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 
+from vkernels.compiler.call_profiles import CallKey
 from vkernels.compiler.protocols import KernelLike
 from vkernels.ir.plan import Plan
 
@@ -20,13 +21,14 @@ class BoundGpuExecutable:
 
     A call starts its launches on the device's current stream and waits for nothing. It is one call of native code,
     where the driver gives the address of its function; what that refuses goes through the driver's `launch`.
-    `kernel`: for traces; `divided`: gives the same code with launches that can be started in ranges of programs; None
-    until it is there.
+    `kernel`: for traces; `call_key`: gives what calls are known by where they are profiled; `divided`: gives the same
+    code with launches that can be started in ranges of programs; None until it is there.
     """
 
     def __init__(self, device: GpuDevice, packed: Packed, plan: Plan, rung: str):
         self.device, self.packed, self.plan, self.rung = device, packed, plan, rung
         self.kernel: KernelLike | None = None
+        self.call_key: Callable[[], CallKey] | None = None
         self.divided: Callable[[], BoundGpuExecutable | None] | None = None
         driver = device.driver
         self._number, self._own_bytes = device.number, packed.own_bytes

@@ -10,6 +10,7 @@ from functools import cached_property, partial
 
 from vkernels.compiler.arguments import Arguments
 from vkernels.compiler.background import start_in_background
+from vkernels.compiler.call_profiles import call_key
 from vkernels.compiler.code_providers import CodeProvider, provider_of, run_with_less_memory
 from vkernels.compiler.compilation import Compilation
 from vkernels.compiler.compile_gpu import CompiledGpu
@@ -194,6 +195,7 @@ class GpuCalls:
         loaded = loaded_on(self._device, compiled)
         bound = BoundGpuExecutable(self._device, pack(loaded, prepared, arguments), plan, rung)
         bound.kernel = self._compilation.request.kernel
+        bound.call_key = partial(call_key, self._compilation, arguments, self._device.target.name)
         if not plan.resident_programs and not self._compilation.request.is_deterministic:
             resident = max(launch.resident for launch in loaded)
             bind = partial(self._bind_divided, arguments, plan, rung, resident)

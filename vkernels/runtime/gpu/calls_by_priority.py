@@ -13,13 +13,16 @@ from typing import Protocol
 from weakref import WeakKeyDictionary
 
 from vkernels.compiler import timeline
+from vkernels.compiler.call_profiles import CallKey
 from vkernels.compiler.protocols import KernelLike
+from vkernels.ir.plan import Plan
 
 from ..coordinator import get_priority
 from ..coordinator.gap_filling import GapFilling, Upper, Waiting, filling_of, filling_stats
 from ..coordinator.launch_profile import LaunchProfile, Mark
 from ..coordinator.shown_company import show_fills
 from .device import GpuDevice
+from .kept_profiles import keep, recall
 from .packing import Packed, Start
 
 Part = tuple[int, range | None]
@@ -31,7 +34,9 @@ class Bound(Protocol):
 
     device: GpuDevice
     packed: Packed
+    plan: Plan
     kernel: KernelLike | None
+    call_key: Callable[[], CallKey] | None
 
     @property
     def divided(self) -> Callable[[], Bound | None] | None: ...
@@ -49,7 +54,8 @@ class _Own(threading.local):
 
 
 _own = _Own()
-_profiles: WeakKeyDictionary[Bound, LaunchProfile] = WeakKeyDictionary()
+_profiles: WeakKeyDictionary[Bound, dict[int, LaunchProfile]] = WeakKeyDictionary()
+"""By the number of parts that calls are started in."""
 
 
 def run_by_priority(bound: Bound, addresses: Sequence[int], scalars: Sequence[bool | int | float]) -> None:
@@ -72,7 +78,7 @@ def _run_first(bound: Bound, filling: GapFilling, start: Callable[[], None]) -> 
     known = _own.uppers.get(bound.device.number)
     if known is None or known[0] is not filling:
         known = _own.uppers[bound.device.number] = filling, filling.enter()
-    upper, profile, driver = known[1], _profile_of(bound), bound.device.driver
+    upper, profile, driver = known[1], _profile_of(bound, 1), bound.device.driver
     begin: Mark | None = None
     end: Mark | None = None
     filling.begin_upper(upper)
@@ -82,13 +88,15 @@ def _run_first(bound: Bound, filling: GapFilling, start: Callable[[], None]) -> 
         end = driver.mark()
     finally:
         filling.end_upper(upper, profile, begin, end)
+    if profile.samples > profile.kept:
+        keep(bound, profile, 1)
 
 
 def _fill(bound: Bound, filling: GapFilling, addresses: Sequence[int], scalars: Sequence[bool | int | float]) -> None:
-    if bound.divided is not None and filling.wants_parts(_profile_of(bound)):
+    if bound.divided is not None and filling.wants_parts(_profile_of(bound, len(units_of(bound.packed.starts)))):
         bound = bound.divided() or bound
-    device, driver, profile = bound.device.number, bound.device.driver, _profile_of(bound)
-    units, at = units_of(bound.packed.starts), 0
+    device, driver, units, at = bound.device.number, bound.device.driver, units_of(bound.packed.starts), 0
+    profile = _profile_of(bound, len(units))
     memory = driver.allocate(device, bound.packed.own_bytes) if bound.packed.own_bytes else None
     start = 0 if memory is None else memory.data_ptr()
     while at < len(units):
@@ -107,6 +115,8 @@ def _fill(bound: Bound, filling: GapFilling, addresses: Sequence[int], scalars: 
         finally:
             filling.started(call, count, begin, end)
         at += count
+    if profile.samples > profile.kept:
+        keep(bound, profile, len(units))
     found = filling_stats().values()
     show_fills(sum(each.fills for each in found), sum(each.seconds for each in found))
 
@@ -135,5 +145,11 @@ def joined(units: Sequence[Part]) -> list[Part]:
     return found
 
 
-def _profile_of(bound: Bound) -> LaunchProfile:
-    return _profiles.setdefault(bound, LaunchProfile())
+def _profile_of(bound: Bound, parts: int) -> LaunchProfile:
+    """The profile of calls that are started in so many parts; one that is kept is there soon after it is asked for."""
+    of_bound = _profiles.get(bound) or _profiles.setdefault(bound, {})
+    profile = of_bound.get(parts)
+    if profile is None:
+        profile = of_bound.setdefault(parts, LaunchProfile())
+        recall(bound, profile, parts)
+    return profile
