@@ -5,13 +5,13 @@
     python benchmarks/farm.py real fifo.json --policy fifo
     python benchmarks/farm.py real ours.json
     python benchmarks/farm.py compare fifo.json ours.json
-    python benchmarks/farm.py kills
+    python benchmarks/farm.py kills [--db postgresql://USER@HOST/NAME]
 
 `jobs`: mean and p99 completion of each policy on one server, and of ours at several bounds. `nodes`: utilisation, short
 slots and wake-ups of rules that release and wake nodes, over five fortnights of Philly. Both are simulated: the same
 on all machines; seconds to a minute. `real`: forty submissions of three users to a farm with a Ray node on each core,
 up to five minutes; `compare`: the time until each job has a plan of 0.97 of the best known speed. `kills`: machines are
-killed while jobs run; up to five minutes.
+killed while jobs run; up to ten minutes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from pathlib import Path
 
 import numpy as np
 import typer
-from farm_real import run_kills, run_real, times_to_near
+from farm_kills import run_kills
+from farm_real import run_real, times_to_near
 
 from vkernels.farm.nodes import SLOT_SECONDS, Ces, Demand, RecentPeak, Rule, demand_of, replay
 from vkernels.farm.order import Bounded, Fifo, Qssf, Sjf, Srtf
@@ -103,10 +104,10 @@ def compare(files: list[Path]) -> None:
 
 
 @app.command()
-def kills(count: int = 10, every: float = 12.0, seed: int = 1) -> None:
+def kills(count: int = 10, db: str = "", seed: int = 1, seconds: float = 480.0) -> None:
     """Kill machines while jobs run, and print what the database says."""
     with tempfile.TemporaryDirectory(prefix="vkernels-farm-") as folder:
-        found = run_kills(Path(folder), count, every, seed)
+        found = run_kills(Path(folder), count, db, seed, seconds)
     for name, value in found.items():
         typer.echo(f"{name}: {value}")
 

@@ -1,6 +1,6 @@
-"""Farms that run for real on this machine: many submissions in one order or another, and machines that are killed.
+"""Farms that run for real on this machine: many submissions in one order or another.
 
-`benchmarks/farm.py real`, `compare` and `kills` use it. Each Ray node has one core, as `cpu:cores=1`.
+`benchmarks/farm.py real` and `compare` use it, and `farm_kills`. Each Ray node has one core, as `cpu:cores=1`.
 """
 
 from __future__ import annotations
@@ -36,8 +36,6 @@ BUDGETS = (3.0, 5.0, 8.0, 12.0)
 """Seconds of a task."""
 GAP = 2.0
 """Mean seconds between two submissions."""
-KILLS_JOBS, KILLS_BUDGET, KILLS_WAIT = 8, 15.0, 110.0
-"""Jobs that run while machines are killed, seconds of each, and how long they may take after the last kill."""
 KERNELS: dict[str, dict[str, int]] = {
     "softmax_rows": {"M": 256, "N": 1024}, "log_softmax_rows": {"M": 256, "N": 768},
     "layer_norm_rows": {"M": 256, "N": 512}, "rms_norm_rows": {"M": 256, "N": 2048},
@@ -84,16 +82,17 @@ def drawn(count: int, seed: int) -> list[tuple[float, str, list[Wanted], float]]
     found = []
     for number, at in enumerate(arrivals):
         if number in places:
-            tasks = [_wanted(name, shape, calls) for name, shape, calls in models.pop()]
+            tasks = [wanted_task(name, shape, calls) for name, shape, calls in models.pop()]
         else:
             name = str(random.choice(list(KERNELS)))
             shape = {size: int(value * random.uniform(0.6, 1.2)) // 8 * 8 for size, value in KERNELS[name].items()}
-            tasks = [_wanted(name, {size: max(1, value) for size, value in shape.items()}, 1)]
+            tasks = [wanted_task(name, {size: max(1, value) for size, value in shape.items()}, 1)]
         found.append((float(at), USERS[int(random.integers(3))], tasks, float(random.choice(BUDGETS))))
     return found
 
 
-def _wanted(name: str, shape: dict[str, int], calls: int) -> Wanted:
+def wanted_task(name: str, shape: dict[str, int], calls: int) -> Wanted:
+    """A kernel of the library with these sizes in float32, and its calls."""
     (task,) = library_tasks([name], SpecialisationRequest(shape=shape, dtype="float32"))[:1]
     return Wanted(task.to_request(), calls)
 
@@ -190,59 +189,13 @@ def _time_to_near(
     return float(run["seconds"] - job["at"])
 
 
-# Machines that are killed
-
-
-def run_kills(folder: Path, kills: int, every: float, seed: int) -> dict[str, Any]:
-    """Kill a machine and let another join, again and again, while jobs run; compare what the database says."""
-    random = np.random.default_rng(seed)
-    database = folder / "tuning.sqlite"
-    cores = sorted(os.sched_getaffinity(0))
-    known: dict[str, tuple[str, int]] = {}
-    with running(folder, turn=4.0) as farm:
-        machines = [machine(folder, core) for core in cores]
-        try:
-            wait(lambda: len(farm.status()["slots"]) == len(cores), 90)
-            for name, shape in list(KERNELS.items())[:KILLS_JOBS]:
-                farm.submit([_wanted(name, shape, 1)], [SLICE], seconds=KILLS_BUDGET)
-            wait(lambda: plans_in(database), 60)
-            for _ in range(kills):
-                time.sleep(every * random.uniform(0.7, 1.3))
-                number = int(random.integers(len(cores)))
-                kill(machines[number])
-                known |= origins(database)  # what was in flight has no entry
-                machines[number] = machine(folder, cores[number])
-            with suppress(TimeoutError):  # the states say which have not ended
-                wait(lambda: all(job["state"] in ENDED for job in farm.status()["jobs"]), KILLS_WAIT)
-            status = farm.status()["jobs"]
-            lines = [line["text"] for job in status for line in farm.job(job["number"])["lines"]]
-        finally:
-            for each in machines:
-                kill(each)
-    after = origins(database)
-    return {
-        "kills": kills, "turns lost": sum("lost:" in line for line in lines),
-        "states": [job["state"] for job in status], "entries": len(after), "entries before the last kill": len(known),
-        "entries gone": len(known.keys() - after.keys()),
-        "measured again": sum(after.get(identity) != origin for identity, origin in known.items()),
-    }  # fmt: skip
-
-
-def origins(database: Path) -> dict[str, tuple[str, int]]:
-    """The turn that measured each plan, and the number of its trial there."""
-    with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=10)) as connection:
-        rows = connection.execute("SELECT identity, document FROM vkernels_entries").fetchall()
-    found = {identity: json.loads(document)["provenance"] for identity, document in rows}
-    return {identity: (made["run"], made["trial"]) for identity, made in found.items()}
-
-
 # Farms
 
 
 @contextmanager
-def running(folder: Path, **settings: Any) -> Iterator[Farm]:
-    """A farm in a folder."""
-    farm = service.start(folder, service.Settings(str(folder / "tuning.sqlite"), **settings))
+def running(folder: Path, database: str = "", **settings: Any) -> Iterator[Farm]:
+    """A farm in a folder. `database`: the address for results; by default a file in the folder."""
+    farm = service.start(folder, service.Settings(database or str(folder / "tuning.sqlite"), **settings))
     try:
         yield farm
     finally:
