@@ -87,23 +87,26 @@ class CallKind:
         return made.result() if made.done() and made.exception() is None else None
 
     def _made(self, threads: int) -> _Share | None:
-        """The code that is tuned, or else planned, for so many cores. Deterministic calls keep their plan."""
+        """The code that is tuned, or else planned, for so many cores with their part of the L3, as others run on the
+        rest; or tuned for so many cores with all of it. Deterministic calls keep their plan."""
         from vkernels.compiler.request import CompileTarget
         from vkernels.compiler.size_classes import EXACT
         from vkernels.ir.planning.beside import demand_of
         from vkernels.ir.planning.needed_parts import needed_parts
         from vkernels.targets.slices import cpu_slice_limits
+        from vkernels.targets.slices.shares import cores_beside
 
-        whole = self._compilation.request.target.limits
-        limits = cpu_slice_limits(threads)
-        target = CompileTarget(limits, CPU, f"{CPU}:cores={threads}")
-        on_share = self._compilation.of_class(EXACT).on(target)
-        is_kept = self._compilation.request.is_deterministic
+        whole, exact = self._compilation.request.target.limits, self._compilation.of_class(EXACT)
         try:
-            executable = (self._compilation if is_kept else on_share).executable()
+            name, limits = cores_beside(threads)
+            on_share = exact.on(CompileTarget(limits, CPU, name))
+            by_itself = exact.on(CompileTarget(cpu_slice_limits(threads), CPU, f"{CPU}:cores={threads}"))
+            chosen = on_share if on_share.plans.tuned or not by_itself.plans.tuned else by_itself
+            is_kept = self._compilation.request.is_deterministic
+            executable = (self._compilation if is_kept else chosen).executable()
             demand = demand_of(on_share.plans.space, executable.plan)
         except Error as error:
-            _log.info("%s does not run on %s beside others: %s", self.name, target.slice, error)
+            _log.info("%s does not run on %s of %s cores: %s", self.name, threads, self._cores, error)
             return None
         return _Share(executable, threads, needed_parts(demand, limits, whole))
 
@@ -253,13 +256,15 @@ def cohosted(calls: Runnable, compilation: Compilation, bind: Callable[..., Runn
     `bind`: binds code to the arguments, given code, plan, rung, threads, and their pool; None: that of the process.
     """
     from vkernels.compiler.call_profiles import call_key
+    from vkernels.compiler.default_session import default_session
 
     cores = get_threads()
     if cores < 2:
         return calls
     key = call_key(compilation, compilation.request.arguments)
     known = key.digest, compilation.request.same, compilation.request.is_deterministic
-    kind = _kinds.setdefault(known, CallKind(key, compilation, cores))
+    kind = _kinds.by_key.setdefault(known, CallKind(key, compilation, cores))
+    default_session().users.add(_kinds)
 
     def on_share(share: _Share, slot: int) -> Runnable:
         pool = None if share.threads == 1 else the_pool().side(slot, share.threads)
@@ -269,12 +274,22 @@ def cohosted(calls: Runnable, compilation: Compilation, bind: Callable[..., Runn
     return CohostedCalls(calls, kind, on_share)
 
 
+class _Kinds:
+    """The kinds of calls that were made, until the number of threads or tuned plans change."""
+
+    def __init__(self) -> None:
+        self.by_key: dict[Any, CallKind] = {}
+
+    def forget(self) -> None:
+        self.by_key.clear()
+
+
 _own = _Own()
 _shown_at = 0.0
 in_use = False
 """Whether the process has used `cohost`."""
 _lock = fork_safe_lock()
-_kinds: dict[Any, CallKind] = {}
+_kinds = _Kinds()
 
 
 def _after_fork_in_child() -> None:
@@ -282,6 +297,6 @@ def _after_fork_in_child() -> None:
     HOST.keep([] if _own.task is None else [_own.task])
 
 
-on_threads_change(_kinds.clear)
+on_threads_change(_kinds.forget)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork_in_child)

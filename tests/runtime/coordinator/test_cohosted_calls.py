@@ -11,6 +11,7 @@ import torch
 
 import vkernels as vk
 from tests.library.reference import fresh_seed
+from vkernels.autotune.slice_names import slice_limits
 from vkernels.compiler.tuned_plans import TunedPlan
 from vkernels.ir.plan import Plan
 from vkernels.library import layer_norm, matmul, softmax
@@ -22,6 +23,9 @@ from vkernels.runtime.dispatch import launcher_of
 from vkernels.runtime.pool import is_native
 from vkernels.runtime.threads import forget_calls
 from vkernels.runtime.tracing import tracing
+from vkernels.targets.host_cpu import usable_cores
+from vkernels.targets.slices import cpu_slice_limits
+from vkernels.targets.slices.shares import cores_beside
 
 pytestmark = pytest.mark.compile
 
@@ -89,21 +93,33 @@ def test_calls_run_on_their_share_with_the_plan_for_it(side_by_side):
 
 
 class TunedForOneCore:
-    """A provider of a plan for one core."""
+    """A provider of plans for one core: of a process that has all of the L3, and of one beside others."""
 
-    def __init__(self, plan):
-        self.plan = plan
+    def __init__(self, by_itself=None, beside=None):
+        self.by_itself, self.beside = by_itself, beside
 
     def plans(self, query):
-        return [TunedPlan(self.plan, lambda: "an entry")] if query.limits.multiprocessors == 1 else []
+        if query.limits.multiprocessors > 1:
+            return []
+        plan = self.beside if query.limits.cache < cpu_slice_limits(2).cache else self.by_itself
+        return [] if plan is None else [TunedPlan(plan, lambda: "an entry")]
 
     def variants(self, query):
         return ()
 
 
-def test_a_plan_tuned_for_a_share_is_what_a_call_gets_while_it_shares(side_by_side, monkeypatch, session):
-    plan, plans = Plan({"i": 2}, {"j": 8}, lanes="j", order=("i",), warps=1), []
-    monkeypatch.setattr(session.tuned_plans, "provider", TunedForOneCore(plan))
+PLANS = [Plan({"i": rows}, {"j": 8}, lanes="j", order=("i",), warps=1) for rows in (1, 2)]
+
+
+@pytest.mark.skipif(usable_cores() != 2, reason="of two cores each task has one")
+@pytest.mark.parametrize(
+    ("tuned", "plan"),
+    [({"by_itself": PLANS[0]}, PLANS[0]), ({"by_itself": PLANS[0], "beside": PLANS[1]}, PLANS[1])],
+)
+def test_a_plan_tuned_for_a_share_is_what_a_call_gets_while_it_shares(side_by_side, monkeypatch, session, tuned, plan):
+    plans = []
+    monkeypatch.setattr(session.tuned_plans, "provider", TunedForOneCore(**tuned))
+    session.forget_tuned_plans()
     x = torch.randn(501, 333, generator=torch.Generator().manual_seed(fresh_seed()))
     out = torch.full_like(x, torch.nan)
     with vk.cohost(), vk.on_launch(lambda event: plans.append(event.plan)):
@@ -115,6 +131,17 @@ def test_a_plan_tuned_for_a_share_is_what_a_call_gets_while_it_shares(side_by_si
     torch.testing.assert_close(out, x.softmax(-1))
     assert plans[0] != plan
     assert plans[-1] == plan
+
+
+def test_a_share_without_a_tuned_plan_is_planned_with_its_part_of_the_cache():
+    name, limits = cores_beside(1)
+    assert name.startswith("cpu:cores=1,l2=")
+    assert limits.multiprocessors == 1
+    assert limits.shared == cpu_slice_limits(1).shared, "a core has an L2 of its own"
+    assert limits.cache == cpu_slice_limits(1).cache // usable_cores()
+    assert slice_limits(name) == limits, "what `vk tune --target` tunes for"
+    _, many = cores_beside(10_000)
+    assert many.multiprocessors == 10_000
 
 
 def test_deterministic_calls_keep_their_plan_and_bits(side_by_side):
@@ -309,3 +336,20 @@ assert status == 0, status
 
 def test_ways_have_names():
     assert [way.value for way in Way] == ["alone", "in turns", "side by side"]
+
+
+@pytest.mark.skipif(usable_cores() != 2, reason="of two cores each task has one")
+def test_a_plan_that_is_tuned_meanwhile_is_taken(side_by_side, monkeypatch, session):
+    x = torch.randn(503, 337, generator=torch.Generator().manual_seed(fresh_seed()))
+    out, plans = torch.full_like(x, torch.nan), []
+    with vk.cohost(), Neighbour(), vk.on_launch(lambda event: plans.append(event.plan)):
+        for provider in (None, TunedForOneCore(PLANS[0])):
+            monkeypatch.setattr(session.tuned_plans, "provider", provider)
+            session.forget_tuned_plans()
+            HOST._companies.clear()
+            until_beside(lambda: softmax_rows(x, out))
+            softmax_rows(x, out)
+            plans.append(None)
+    torch.testing.assert_close(out, x.softmax(-1))
+    assert plans[-2] == PLANS[0]
+    assert plans[plans.index(None) - 1] != PLANS[0]
