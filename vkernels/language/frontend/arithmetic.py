@@ -16,7 +16,7 @@ from ..dtypes import DEFAULT, WEAK, DType, PromotionError, bool_, float32, float
 from ..operation import Mistake
 from ..values import AddressableValue, Affine, Axis, Number, Scratch, Tile
 from .affine import affine_binary
-from .describe import describe
+from .describe import describe, require_dtype
 from .emitter import LocatedEmitter
 from .operators import PYTHON, operation_of, relation_of
 from .types import computed_element, is_rounded, memory_element, type_of
@@ -134,10 +134,7 @@ class Arithmetic(LocatedEmitter):
 
     def cast(self, value: Any, dtype: Any) -> Tile:
         """A value in another dtype, rounded to it."""
-        if not isinstance(dtype, DType):
-            raise Mistake(
-                TypeMismatchError, f"expected a dtype, found {describe(dtype)}", "Such as `vk.float32`.", dtype
-            )
+        require_dtype(dtype)
         value = self.operand(value)
         if is_rounded(dtype) and (not isinstance(value, Tile) or value.dtype.is_float):
             value = self.tile(value, float64) if not isinstance(value, Tile) else value

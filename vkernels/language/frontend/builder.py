@@ -27,7 +27,7 @@ from ..dtypes import DEFAULT, DType, bool_, int64
 from ..operation import Mistake
 from ..values import Axis, Extent, Range, Scratch, Tile
 from .arithmetic import is_number
-from .describe import describe
+from .describe import describe, require_dtype
 from .fetches import Fetches
 from .types import memory_element
 
@@ -104,13 +104,7 @@ class KernelBuilder(Fetches):
                 )
         if len(set(axes)) < len(axes):
             raise Mistake(AxisError, "an axis appears twice in the scratchpad's dimensions")
-        if not isinstance(dtype, DType):
-            raise Mistake(
-                TypeMismatchError,
-                f"expected a dtype, found {describe(dtype)}",
-                "Such as `vk.float32`, or `x.dtype`.",
-                dtype,
-            )
+        require_dtype(dtype)
         found = self._declared.get(self.path)
         if found is not None and found[0] == (axes, dtype) and isinstance(found[1], Scratch):
             return found[1]
@@ -211,10 +205,7 @@ class KernelBuilder(Fetches):
 
     def full(self, value: Any, axes: tuple[Axis, ...], dtype: Any) -> Tile:
         """A tile of one scalar along axes."""
-        if not isinstance(dtype, DType):
-            raise Mistake(
-                TypeMismatchError, f"expected a dtype, found {describe(dtype)}", "Such as `vk.float32`.", dtype
-            )
+        require_dtype(dtype)
         if isinstance(value, Tile) and value.axes:
             raise Mistake(
                 TypeMismatchError,

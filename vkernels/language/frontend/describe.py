@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..dtypes import DType
+from vkernels.ir.errors import TypeMismatchError
+
+from ..dtypes import DTYPES, DType
+from ..operation import Mistake
 from ..values import AddressableValue, Affine, Axis, PackedTensor, Range, Scratch, SubscriptReference, Tensor, Tile
 
 _FORMS: dict[type, str] = {
@@ -31,6 +34,18 @@ def describe(value: Any) -> str:
         return _describe_tile(value)
     kind = type(value).__name__
     return _FORMS.get(type(value), f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}").format(value)
+
+
+def require_dtype(given: Any) -> None:
+    """Raise a `Mistake` unless it is a dtype."""
+    if isinstance(given, DType):
+        return
+    help = "Such as `vk.float32`, or `x.dtype`."
+    if isinstance(given, Axis):
+        help = "Several axes are a tuple: `(i, j)`."
+    elif (named := DTYPES.get(getattr(given, "__name__", str(given)).removeprefix("torch."))) is not None:
+        help = f"Did you mean `vk.{named.name}`?"
+    raise Mistake(TypeMismatchError, f"expected a dtype, found {describe(given)}", help, given)
 
 
 def _describe_tile(tile: Tile) -> str:

@@ -25,7 +25,8 @@ def subscript(frame: CallFrame, node: ast.Subscript) -> Any:
             node,
             TypeMismatchError,
             f"expected a tensor, found {describe(base)}",
-            "A tile has no subscripts: axes are chosen where it is loaded, and joined by name.",
+            "A tile has no subscripts: axes are chosen where it is loaded, and joined by name. "
+            "The tile at one position of an axis: `vk.sum(vk.where(k == 4, tile, 0), axis=k)`.",
         )
     if isinstance(index, Operand):
         raise frame.error(

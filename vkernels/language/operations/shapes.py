@@ -23,10 +23,22 @@ def _axes(axes: Any) -> tuple[Axis, ...]:
     return given
 
 
+def _dtype(dtype: DType | None, like: Any) -> DType | None:
+    if like is None:
+        return dtype
+    if dtype is not None:
+        raise Mistake(TypeMismatchError, "a dtype and `like` are both given", "Leave one out.", like)
+    return dtype_of(like)
+
+
 @operation
-def full(axes: Any, value: Any, dtype: DType | None = None) -> Tile:
-    """A tile filled with one value, in `dtype`, or in the dtype that torch would use."""
+def full(axes: Any, value: Any, dtype: DType | None = None, like: Any = None) -> Tile:
+    """A tile filled with one value: `vk.full((i, j), 1.5, vk.float32)`.
+
+    Its dtype is `dtype`, or else that of the tensor, tile or scratchpad `like`, or else the one that torch would use.
+    """
     builder = current_builder()
+    dtype = _dtype(dtype, like)
     given = builder.operand(value)
     found, weak = builder.meet(given)
     return builder.full(given, _axes(axes), dtype if dtype is not None else builder.settled(found, weak))
@@ -38,11 +50,8 @@ def zeros(axes: Any, dtype: DType | None = None, like: Any = None) -> Tile:
 
     Its dtype is `dtype`, or else that of the tensor, tile or scratchpad `like`, or else float32.
     """
-    if like is None:
-        return full(axes, 0, float32 if dtype is None else dtype)
-    if dtype is not None:
-        raise Mistake(TypeMismatchError, "a dtype and `like` are both given", "Leave one out.", like)
-    return full(axes, 0, dtype_of(like))
+    found = _dtype(dtype, like)
+    return full(axes, 0, float32 if found is None else found)
 
 
 @operation
