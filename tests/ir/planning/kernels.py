@@ -29,12 +29,14 @@ KERNELS = {
     "mass": "finite_elements",
 }
 """Kernels, and the library's module of each."""
+OTHERS = {"convolve": "convolution"}
+"""More of them, which not every test takes."""
 
 
 @cache
 def build(name: str, dtype: str = "float32", **constants: Any) -> tuple[Any, ModuleOp]:
     """A kernel of the library, and its IR for tensors of a dtype, indices of int32, and constants or their defaults."""
-    kernel = getattr(import_module(f"vkernels.library.{KERNELS[name]}"), name)
+    kernel = getattr(import_module(f"vkernels.library.{(KERNELS | OTHERS)[name]}"), name)
     tensors = [parameter for parameter in kernel.parameters if parameter.kind == "tensor"]
     signature = Signature(
         tuple((p.name, dtype if dtype in p.dtypes else "int32") for p in tensors),

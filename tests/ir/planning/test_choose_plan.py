@@ -230,6 +230,16 @@ def test_few_rows_are_multiplied_with_many_loads_under_way_on_nvidia(device, row
     assert least <= plan.stages <= most
 
 
+@pytest.mark.parametrize("device", ["a100-sxm4-80", "h100-sxm5-80", "mi300x"])
+def test_sides_of_dots_of_several_axes_have_sizes_that_leave_little_over(device: str) -> None:
+    """Tiles of 54 × 54 pixels cover few beside them, where positions of others fill the side."""
+    kernel, sizes = kernel_of(build("convolve", "float16")[1]), {"B": 32, "G": 1, "C": 256, "O": 256, "R": 3, "S": 3}
+    plan = choose_plan(kernel, {**sizes, "H": 56, "W": 56, "Y": 54, "X": 54}, limits_of(target_named(device))).plan
+    covered = [-(-54 // plan.tiles[axis]) * plan.tiles[axis] for axis in "yx"]
+    assert covered[0] * covered[1] <= 1.1 * 54 * 54
+    assert 64 <= plan.tiles["b"] * plan.tiles["y"] * plan.tiles["x"] <= 256
+
+
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("degree", [2, 4, 5])

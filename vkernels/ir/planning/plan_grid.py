@@ -29,6 +29,9 @@ LANE_REGISTERS = (1, 2, 3, 4, 6, 8)
 """Registers along a CPU's lanes."""
 MAX_COMBINATIONS = 4096
 """Combinations of sizes, warps and stages that are modelled together."""
+MAX_GPU_COMBINATIONS = 1 << 15
+"""The same on a GPU, whose grids have an axis more for each part of a dot's side: thinned out to fewer, that of a
+convolution has no tiles of 128 filters. Least times come first, and few of the plans are modelled further."""
 LEAN_GPU_SIZE = 32
 """Elements of an axis on a GPU where little fits."""
 DOT_ROW_BYTES = 128
@@ -76,7 +79,7 @@ def plan_grid(space: PlanSearchSpace, choices: StructuralChoices) -> PlanBatch:
         if others * (len(stages) + len(DEEP_STAGE_COUNTS)) <= MAX_COMBINATIONS:
             stages += DEEP_STAGE_COUNTS
     to_try += [[pin.stages] if pin.stages is not None else stages, shares]
-    terms = _terms(space, to_try)
+    terms = _terms(space, to_try, MAX_GPU_COMBINATIONS if on_gpu else MAX_COMBINATIONS)
     *columns, shares, warps, stages = terms.columns
     return space.batch_with(choices, dict(zip(names, columns, strict=True)), warps, stages, shares, terms=terms)
 
@@ -94,20 +97,20 @@ def _on_tensor_cores(space: PlanSearchSpace, choices: StructuralChoices) -> bool
     return any(tensor_rate(loop.tensor_dtype, space.limits) for loop in space.loops(choices) if loop.has_dots)
 
 
-def _terms(space: PlanSearchSpace, to_try: list[list[int]]) -> BatchTerms:
+def _terms(space: PlanSearchSpace, to_try: list[list[int]], most: int) -> BatchTerms:
     """The columns of the grid, and what was computed of it before, under other choices."""
     key = tuple(map(tuple, to_try))
     if key not in space.grids:
-        *sizes, warps, stages, shares = _combinations(to_try)
+        *sizes, warps, stages, shares = _combinations(to_try, most)
         space.grids[key] = BatchTerms(space.extents, (*sizes, shares, warps, stages))
     return space.grids[key]
 
 
-def _combinations(choices: list[list[int]]) -> list[Any]:
+def _combinations(choices: list[list[int]], most: int) -> list[Any]:
     """Every combination, as a column for each choice along its own axis. The longest choices are thinned out where
-    there are too many combinations."""
+    there are more combinations than `most`."""
     lists = [list(each) for each in choices]
-    while math.prod(map(len, lists)) > MAX_COMBINATIONS:
+    while math.prod(map(len, lists)) > most:
         longest = max(range(len(lists)), key=lambda number: len(lists[number]))
         lists[longest] = (
             sorted({*lists[longest][::2], lists[longest][-1]}) if len(lists[longest]) > 2 else lists[longest][-1:]
@@ -175,7 +178,7 @@ class _SizesToTry:
             return [n for n in sizes if n <= LEAN_GPU_SIZE] or sizes[:1]
         if axis in self._beside:
             return [n for n in sizes if n <= MINOR_SIDE_SIZE]
-        least = min(16, most) if axis in self._in_dots else 1
+        least = min(MINOR_SIDE_SIZE if axis in self._after_others else 16, most) if axis in self._in_dots else 1
         return [n for n in sizes if n >= least] or sizes[-1:]
 
     @cached_property
@@ -215,6 +218,13 @@ class _SizesToTry:
         return frozenset(
             axis for dot in self.space.needs.dots for side in (dot.rows, dot.columns) for axis in side[:-1]
         )
+
+    @cached_property
+    def _after_others(self) -> frozenset[str]:
+        """Axes that are a side of a dot together with others, which come before them: few of their positions may leave
+        less over at the end, and the others fill the side."""
+        sides = [side for dot in self.space.needs.dots for side in (dot.rows, dot.columns)]
+        return frozenset(side[-1] for side in sides if len(side) > 1)
 
     @cached_property
     def _in_dots(self) -> frozenset[str]:
