@@ -20,6 +20,8 @@ from vkernels.runtime.work_descriptor import UNKNOWN, NativeLaunch, WorkDescript
 pytestmark = pytest.mark.skipif(not is_native(), reason="no native pool here")
 Launch = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 IDLE = getattr(os, "SCHED_IDLE", 5)
+BEGUN = 36
+"""A pool's word that counts its helpers that have begun."""
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +115,7 @@ def test_a_launch_begins_when_the_one_before_is_complete(pools, programs, priori
 def test_helpers_run_as_their_priority_says(pools):
     """A caller of low priority keeps its own class: it may hold a lock that others need."""
     before = os.sched_getscheduler(0)
+    assert is_true_within(120, lambda: pools.pool._others[LOW]._words[BEGUN])  # the caller would run its call itself
     for priority in (LOW, NORMAL, HIGH):
         found = set()
         call, _kept = of_python(lambda p, found=found: found.add(os.sched_getscheduler(0)), 64, 3)
