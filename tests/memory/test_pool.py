@@ -37,7 +37,7 @@ def test_every_order_keeps_blocks_apart(problem, tightest):
 @settings(max_examples=60)
 def test_placed_blocks_are_apart_aligned_and_within_the_footprint(problem, alignment):
     blocks, count = problem
-    placed = place(blocks, count, seconds=0.3, alignment=alignment)
+    placed = place(blocks, count, seconds=0.1, alignment=alignment)
     assert_apart(blocks, count, placed.offsets)
     assert all(offset % alignment == 0 for offset in placed.offsets)
     tops = [offset + block.size for offset, block in zip(placed.offsets, blocks, strict=True)]
@@ -175,8 +175,9 @@ def test_scratch_has_room_of_its_own():
 @pytest.mark.parametrize("name", G10)
 def test_training_steps_take_no_more_than_a_thousandth_over_their_peak(name):
     trace = read_g10(DATA / "g10" / f"{name}.json.gz")
-    placed = place_trace(trace)
-    assert placed.footprint <= 1.001 * trace.peak
+    most = int(1.001 * trace.peak)
+    placed = place(trace.blocks(), len(trace.operations), most, seconds=LONG)
+    assert placed.footprint <= most
     no_overlap(trace.blocks(), len(trace.operations), placed.offsets)
 
 
