@@ -29,7 +29,8 @@ LIMIT = 300.0
 JOIN = """
 import sys
 from pathlib import Path
-from vkernels.farm.ray_processes import join, offers_here
+from vkernels.farm.offers import offers_here
+from vkernels.farm.ray_processes import join
 join(sys.argv[1], Path(sys.argv[2]), offers_here(["cpu:cores=1"]), Path(sys.argv[3]), 60.0)
 """
 

@@ -15,6 +15,7 @@ from vkernels.ir.errors import OptionError
 
 from .history import History
 from .jobs import Job
+from .offers import asks_for
 from .order import Bounded, Policy, Waiting
 from .records import DONE, FAILED, RUNNING, WAITING, Answer, FarmJob, Offer, Part, Submission, TurnRequest
 
@@ -281,14 +282,12 @@ def _fits(job: FarmJob, part: Part, slot: Slot) -> bool:
     offer = slot.offer
     if part.limits and (part.limits, part.device) != (offer.limits, offer.device):
         return False
-    return offer.slice == part.slice and job.submission.device.lower() in offer.device.lower()
+    return asks_for(part.slice, offer) and job.submission.device.lower() in offer.device.lower()
 
 
 def _overlap(one: Slot, other: Slot) -> bool:
-    if one.id == other.id:
-        return True
-    on_cpu = one.offer.slice.startswith("cpu") and other.offer.slice.startswith("cpu")
-    return one.node == other.node and on_cpu and not set(one.cores).isdisjoint(other.cores)
+    """Whether turns on both would share a device or cores; what launches on a GPU disturbs who measures on its core."""
+    return one.id == other.id or (one.node == other.node and not set(one.cores).isdisjoint(other.cores))
 
 
 def _next_gain(part: Part) -> float:

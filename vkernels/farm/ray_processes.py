@@ -9,7 +9,6 @@ import json
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -21,9 +20,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from vkernels.autotune.database.entry import limits_hash
 from vkernels.autotune.measure.lock import locked
-from vkernels.autotune.slice_names import place_of, slice_limits, slice_target
 from vkernels.ir.errors import FileError, OptionError, SetupError
 
 from .ray_worker import LEAVE, OFFERS
@@ -161,25 +158,6 @@ def _short_folder(folder: Path) -> Path:
     """A folder of this user whose path is short enough for Ray's sockets."""
     name = sha256(str(folder.resolve()).encode()).hexdigest()[:10]
     return Path(tempfile.gettempdir()) / f"vkernels-ray-{os.getuid()}-{name}"
-
-
-def offers_here(slices: Sequence[str]) -> list[Offer]:
-    """What this machine offers: slices by name, as `cpu:cores=1`, each as often as it fits.
-
-    Raises `OptionError` for unknown or repeated names, and `SetupError` for an absent device.
-    """
-    if not slices or len(set(slices)) != len(slices):
-        raise OptionError(f"expected different slices, got {', '.join(slices) or 'none'}")
-    return [_offer(name) for name in slices]
-
-
-def _offer(name: str) -> Offer:
-    from vkernels.autotune.slice_names import usable
-
-    place = place_of(name)
-    width, cores = (len(place.cores), usable()) if place.device == "cpu" else (1, usable()[-1:])
-    host = socket.gethostname()[:255]
-    return Offer(name, slice_target(name).name, limits_hash(slice_limits(name)), width, host, list(cores))
 
 
 def join(

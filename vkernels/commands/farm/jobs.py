@@ -33,7 +33,9 @@ Model = Annotated[
     str | None,
     typer.Option(metavar="FILE.py:FUNCTION", help="Kernels of a torch model, which is run here once to find them."),
 ]
-Target = Annotated[str, typer.Option(metavar="NAME", help="Device to tune for: cpu or nvidia:0, as machines offer it.")]
+Target = Annotated[
+    str, typer.Option(metavar="NAME", help="Device to tune for: cpu, nvidia, amd, or one by name: h100-sxm5-80.")
+]
 Slices = Annotated[
     list[str] | None,
     typer.Option("--slice", metavar="SPEC,…", help="Slices of the target: cores=1; all is the whole device."),

@@ -52,7 +52,9 @@ TokenFile = Annotated[
 Offered = Annotated[
     list[str] | None,
     typer.Option(
-        "--slice", metavar="NAME,…", help="Slices to lend: cpu, cpu:cores=1, nvidia:0. Default: cpu:cores=1 and cpu."
+        "--slice",
+        metavar="NAME,…",
+        help="Slices to lend: cpu, cpu:cores=1, nvidia:0. Default: such as these, all GPUs.",
     ),
 ]
 Patience = Annotated[float, typer.Option(min=1.0, help="Seconds to try to join again where the head is away.")]
@@ -114,11 +116,12 @@ def join(
     """
     from vkernels.farm import ray_processes, service
     from vkernels.farm.client import default_folder
+    from vkernels.farm.offers import offers_here, slices_here
 
     ray_processes.check_ray()
     here = folder or default_folder()
-    names = [name.strip() for text in slice_ or ["cpu:cores=1,cpu"] for name in text.split(",")]
-    offers = ray_processes.offers_here(names)
+    names = [name.strip() for text in slice_ for name in text.split(",")] if slice_ else slices_here()
+    offers = offers_here(names)
     console = console_for()
     for offer in offers:
         console.print(f"{offer.count} × {offer.slice}: {offer.device}")
