@@ -1,13 +1,15 @@
 """A farm: order of jobs and number of nodes, replayed on recorded traces, and for real on this machine.
 
     python benchmarks/farm.py jobs TRACE
+    python benchmarks/farm.py predictions TRACE
     python benchmarks/farm.py nodes TRACE
     python benchmarks/farm.py real fifo.json --policy fifo
     python benchmarks/farm.py real ours.json
     python benchmarks/farm.py compare fifo.json ours.json
     python benchmarks/farm.py kills [--db postgresql://USER@HOST/NAME]
 
-`jobs`: mean and p99 completion of each policy on one server, and of ours at several bounds. `nodes`: utilisation, short
+`jobs`: mean and p99 completion of each policy on one server, and of ours at several bounds. `predictions`: errors of
+predicted durations; up to two minutes. `nodes`: utilisation, short
 slots and wake-ups of rules that release and wake nodes, over five fortnights of Philly. Both are simulated: the same
 on all machines; seconds to a minute. `real`: forty submissions of three users to a farm with a Ray node on each core,
 up to five minutes; `compare`: the time until each job has a plan of 0.97 of the best known speed. `kills`: machines are
@@ -27,6 +29,8 @@ import typer
 from farm_kills import run_kills
 from farm_real import run_real, times_to_near
 
+from vkernels.farm.boosting import Boosted
+from vkernels.farm.history import History
 from vkernels.farm.nodes import SLOT_SECONDS, Ces, Demand, RecentPeak, Rule, demand_of, replay
 from vkernels.farm.order import Bounded, Fifo, Qssf, Sjf, Srtf
 from vkernels.farm.simulate import simulate
@@ -58,6 +62,18 @@ def jobs(trace: Path) -> None:
             f"| {name} | {outcome.mean:.0f} | {gain:.3f} | {outcome.p99:.0f} | {outcome.p99 / first.p99:.3f} "
             f"| {outcome.completions.max():.0f} |"
         )
+
+
+@app.command()
+def predictions(trace: Path) -> None:
+    """Print how well durations are predicted by averages, and by trees that correct them."""
+    found = read_jobs(trace)
+    typer.echo("| forecast | median error | mean of log(predicted ÷ true), absolute |\n|---|---|---|")
+    for name, forecast in {"averages": History(), "averages and trees": Boosted()}.items():
+        true = np.array([job.seconds for job in found])
+        predicted = simulate(found, len(found), Fifo(), forecast).predicted  # nobody waits
+        errors = np.abs(predicted / true - 1), np.abs(np.log(predicted / true))
+        typer.echo(f"| {name} | {100 * np.median(errors[0]):.1f} % | {np.mean(errors[1]):.4f} |")
 
 
 @app.command()

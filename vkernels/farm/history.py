@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from .jobs import Job
+
+
+class Forecast(Protocol):
+    """Predicts durations from jobs that have ended."""
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether any job has ended."""
+
+    def add(self, job: Job) -> None:
+        """Take in the duration of a job that has ended."""
+
+    def predict(self, job: Job) -> float:
+        """Expected duration of a job, in seconds; its own is not read."""
 
 
 @dataclass
@@ -36,13 +52,16 @@ class History:
 
     def predict(self, job: Job) -> float:
         """Expected duration of a job, in seconds; its own is not read."""
-        mean = self.unknown
+        return math.exp(self.levels(job)[-1][0])
+
+    def levels(self, job: Job) -> list[tuple[float, float]]:
+        """Of each group of a job, general first: logarithms of the average in seconds, and of 1 + the jobs in it."""
+        mean, found = self.unknown, []
         for group in _groups(job):
-            if group not in self._sums:
-                break
-            weight, total = self._sums[group]
+            weight, total = self._sums.get(group, (0.0, 0.0))
             mean = (self.prior_jobs * mean + total) / (self.prior_jobs + weight)
-        return mean
+            found.append((math.log(mean), math.log1p(weight)))
+        return found
 
 
 def _groups(job: Job) -> Iterator[tuple[str | None, ...]]:

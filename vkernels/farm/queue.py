@@ -13,7 +13,8 @@ import numpy as np
 from vkernels.autotune.database.entry import shape_class
 from vkernels.ir.errors import OptionError
 
-from .history import History
+from .boosting import Boosted
+from .history import Forecast
 from .jobs import Job
 from .offers import asks_for
 from .order import Bounded, Policy, Waiting
@@ -71,7 +72,7 @@ class Queue:
     clock: Callable[[], float] = time.monotonic
     jobs: dict[int, FarmJob] = field(default_factory=dict)
     running: dict[str, Turn] = field(default_factory=dict)
-    history: History = field(default_factory=History)
+    history: Forecast = field(default_factory=Boosted)
     _since: dict[int, float] = field(default_factory=dict)
     _until: dict[tuple[int, int], float] = field(default_factory=dict)
     _empty: dict[tuple[int, int], int] = field(default_factory=dict)

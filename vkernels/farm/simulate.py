@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from vkernels.ir.errors import OptionError
 
-from .history import History
+from .history import Forecast, History
 from .jobs import Job
 from .order import Floats, Policy, Waiting
 
@@ -53,15 +53,15 @@ class Outcome:
         return float(np.quantile(self.completions, 0.99))
 
 
-def simulate(jobs: Sequence[Job], cores: int, policy: Policy) -> Outcome:
+def simulate(jobs: Sequence[Job], cores: int, policy: Policy, history: Forecast | None = None) -> Outcome:
     """Run a trace, whose jobs are in order of arrival, on `cores` slots.
 
     No job passes the one that the policy chose: it starts as soon as enough slots are free. Predictions are made on
-    arrival, from jobs that had ended by then. Raises `OptionError`: no job, no slot, a job with more cores than there
-    are, arrivals out of order, or a turn that is not positive.
+    arrival, from jobs that had ended by then, by `history`: averages, unless another is given. Raises `OptionError`:
+    no job, no slot, a job with more cores than there are, arrivals out of order, or a turn that is not positive.
     """
     _check(jobs, cores, policy)
-    farm = _Farm(tuple(jobs), cores, policy)
+    farm = _Farm(tuple(jobs), cores, policy, history or History())
     arrived, now = 0, jobs[0].arrival
     while True:
         farm.end_turns(now)
@@ -97,10 +97,10 @@ class _Farm:
     jobs: tuple[Job, ...]
     cores: int
     policy: Policy
+    history: Forecast
     turns: list[Turn] = field(default_factory=list)
     running: list[tuple[float, int, Turn]] = field(default_factory=list)
     waiting: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
-    history: History = field(default_factory=History)
 
     def __post_init__(self) -> None:
         count = len(self.jobs)
