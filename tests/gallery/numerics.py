@@ -2,7 +2,7 @@
 
 import math
 
-from jaxtyping import Float, Int, UInt4
+from jaxtyping import Complex64, Float, Int, UInt4
 
 import vkernels as vk
 
@@ -34,36 +34,22 @@ def lu(a: Float[vk.Tensor, "B N N"], out: Float[vk.Tensor, "B N N"]):
 
 
 @vk.kernel
-def fft(
-    re: Float[vk.Tensor, "B N"],
-    im: Float[vk.Tensor, "B N"],
-    out_re: Float[vk.Tensor, "B N"],
-    out_im: Float[vk.Tensor, "B N"],
-    stages: vk.Constant = 4,
-):
-    """Stockham's transform of a power of two; complex numbers are pairs."""
+def fft(z: Complex64[vk.Tensor, "B N"], out: Complex64[vk.Tensor, "B N"], stages: vk.Constant = 4):
+    """Stockham's transform of a power of two."""
     length = 2**stages
     b, n = vk.tile("B"), vk.whole(length)
-    x, y = vk.scratch((b, n), re.dtype), vk.scratch((b, n), re.dtype)
-    x[b, n] = re[b, n]
-    y[b, n] = im[b, n]
+    x = vk.scratch((b, n), z.dtype)
+    x[b, n] = z[b, n]
     for stage in range(stages):
         span = 2**stage
         vk.phase()
-        half = length // 2
         pair = (n // (2 * span)) * span + n % span
-        angle = (-math.pi / span) * (n % span).to(vk.compute_dtype(re))
-        c, s = vk.cos(angle), vk.sin(angle)
-        first, second = x[b, pair], x[b, pair + half]
-        third, fourth = y[b, pair], y[b, pair + half]
-        turned, other = c * second - s * fourth, c * fourth + s * second
-        sign = vk.where((n // span) % 2 == 0, 1.0, -1.0)
-        new, newer = first + sign * turned, third + sign * other
+        angle = (-math.pi / span) * (n % span).to(vk.float32)
+        turned = vk.complex(vk.cos(angle), vk.sin(angle)) * x[b, pair + length // 2]
+        new = x[b, pair] + vk.where((n // span) % 2 == 0, turned, -turned)
         vk.phase()
         x[b, n] = new
-        y[b, n] = newer
-    out_re[b, n] = x[b, n]
-    out_im[b, n] = y[b, n]
+    out[b, n] = x[b, n]
 
 
 @vk.kernel

@@ -201,9 +201,8 @@ def solved(random):
 
 
 def transformed(random):
-    re, im = floats(random, 2, 4, 16)
-    found = np.fft.fft(re + 1j * im.astype(float))
-    return [re, im, poison(re), poison(re)], [found.real, found.imag]
+    z = (floats(random, 5, 16) + 1j * floats(random, 5, 16)).astype(np.complex64)
+    return [z, poison(z)], [np.fft.fft(z.astype(complex))]
 
 
 def heated(random):

@@ -28,7 +28,7 @@ def test_reference(golden, tmp_path):
         title = inspect.getdoc(sys.modules[module])
         lines += [
             "",
-            f"### {module.rsplit('.')[-1].capitalize()}",
+            f"### {module.rsplit('.')[-1].replace('_', ' ').capitalize()}",
             title,
             "",
             "| operation | | example | gives |",

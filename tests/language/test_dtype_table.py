@@ -24,7 +24,7 @@ ARGUMENTS = {
     "dot": "v, v, axis=j", "reduce": "vk.maximum, v, axis=j", "scan": "vk.maximum, v, axis=j",
 }  # fmt: skip
 OTHER = {"cast", "full", "zeros", "scratch", "random", "random_bits", "load", "store", "atomic_add", "atomic_max"}
-OTHER |= {"atomic_cas", "atomic_exchange"}
+OTHER |= {"atomic_cas", "atomic_exchange", "complex"}
 OTHER |= {"atomic_min", "compute_dtype", "device_assert", "phase", "print", "range", "size", "tile", "topk", "whole"}
 """What has no dtype of a tile's, or the one that it is told."""
 

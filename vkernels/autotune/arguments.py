@@ -16,6 +16,7 @@ from vkernels.inspect.task import Task, kernel_of, memory_order, shape_of, signa
 from vkernels.ir.dialect import AccessOp, KernelOp, WriteOp
 from vkernels.ir.errors import ArgumentError
 from vkernels.language.annotations import Parameter
+from vkernels.runtime.arrays import parts_of
 from vkernels.runtime.memory_blocks import ALIGNMENT
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ def _tensor(task: Task, parameter: Parameter, given: Mapping[str, Any], only_wri
     order = memory_order(kernel_of(task), parameter)
     if name in given:
         values = np.asarray(given[name])
+        values = parts_of(values) if parameter.is_complex else values
         if values.shape != shape or values.dtype == object:
             raise ArgumentError(
                 f"{task.name}: inputs: {name} has shape {values.shape}, expected numbers of shape {shape}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from vkernels.compiler.protocols import bytes_name, size_name
 from vkernels.ir.errors import OptionError, UnsupportedError
 
-from .dtypes import DTYPES, DType, int8, uint8
+from .dtypes import DTYPES, DType, complex64, complex128, int8, uint8
 from .values import Tensor, Tile
 
 Value = bool | int | float | str | None
@@ -96,6 +96,9 @@ class Packed:
 PACKED: dict[tuple[str, ...], DType] = {("int4",): int8, ("uint4",): uint8}
 """The dtypes that annotations of packed tensors name, `Int4` and `UInt4`, and that of their values."""
 
+COMPLEX: dict[str, DType] = {dtype.name: dtype for dtype in (complex64, complex128)}
+"""The dtypes that annotations of complex tensors name: `Complex64`, `Complex128`, and `Complex`, which is both."""
+
 
 @dataclass(frozen=True)
 class Parameter:
@@ -104,7 +107,8 @@ class Parameter:
     `kind`: "tensor", "scalar" or "constant". `dimensions`: a tensor's sizes, as names or numbers, `_` for unnamed ones.
     `dtypes`: the names of a tensor's allowed dtypes, or a scalar's allowed types (f64, i64, i1). `default`: the default
     of a scalar or constant, `inspect.Parameter.empty` if it is required. `tunable`: the candidates of a constant that
-    tuning may choose. `packed`: what the bytes of a tensor of `Int4` or `UInt4` hold.
+    tuning may choose. `packed`: what the bytes of a tensor of `Int4` or `UInt4` hold. `is_complex`:
+    whether a tensor is of complex numbers; its dtypes are those of their parts, which its last dimension of 2 counts.
     """
 
     MISSING: ClassVar[Any] = inspect.Parameter.empty
@@ -116,6 +120,7 @@ class Parameter:
     default: Any = inspect.Parameter.empty
     tunable: Tunable | None = None
     packed: Packed | None = None
+    is_complex: bool = False
 
 
 def parse_parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
@@ -158,6 +163,10 @@ def _parse(function: Callable[..., Any], name: str, annotation: Any, default: An
         dimensions = tuple(_dimension(function, name, d) for d in annotation.dims)
         if (dtype := PACKED.get(annotation.dtypes if isinstance(annotation.dtypes, tuple) else ())) is not None:
             return _packed(function, name, dimensions, dtype, default)
+        names = annotation.dtypes if isinstance(annotation.dtypes, tuple) else ()
+        if names and {*names} <= {*COMPLEX}:
+            parts = tuple(COMPLEX[each].part.name for each in names)
+            return Parameter(name, "tensor", (*dimensions, 2), parts, default, is_complex=True)
         return Parameter(name, "tensor", dimensions, _dtypes(function, name, annotation.dtypes), default)
     if annotation is Tensor:
         raise _mistake(function, name, "its annotation names neither dtype nor sizes")

@@ -14,7 +14,7 @@ from vkernels.compiler.default_dtypes import default_dtype
 from vkernels.compiler.protocols import Signature
 from vkernels.ir.errors import ArgumentError, UnsupportedError
 
-from .annotations import Parameter, parse_parameters
+from .annotations import COMPLEX, Parameter, parse_parameters
 from .dtypes import DType
 
 if TYPE_CHECKING:
@@ -108,6 +108,7 @@ def make_signature(kernel: DeclaredKernel, given: dict[str, Any]) -> Signature:
         if parameter.name in given:
             value = given[parameter.name]
             value = value.name if isinstance(value, DType) and parameter.kind == "tensor" else value
+            value = COMPLEX[value].part.name if parameter.is_complex and value in COMPLEX else value
             value = _KINDS.get(value, value) if isinstance(value, type) and parameter.kind == "scalar" else value
             by_kind[parameter.kind].append((parameter.name, value))
         elif parameter.kind == "scalar" and parameter.default is not parameter.MISSING:

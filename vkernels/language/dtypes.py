@@ -9,8 +9,8 @@ from functools import reduce
 
 @dataclass(frozen=True, eq=False)
 class DType:
-    """An element type. `kind` is "bool", "int" or "float"; `bits` its size in memory, where bool takes a byte.
-    `is_uint`: whether it is an unsigned integer.
+    """An element type. `kind` is "bool", "int", "float" or "complex"; `bits` its size in memory, where bool takes a
+    byte. `is_uint`: whether it is an unsigned integer.
 
     f16, bf16 and f8 are computed in f32 and rounded by stores and casts.
     """
@@ -34,6 +34,15 @@ class DType:
     @property
     def is_bool(self) -> bool:
         return self.kind == "bool"
+
+    @property
+    def is_complex(self) -> bool:
+        return self.kind == "complex"
+
+    @property
+    def part(self) -> DType:
+        """The dtype of the real and the imaginary part of a complex dtype; another dtype itself."""
+        return {64: float32, 128: float64}[self.bits] if self.is_complex else self
 
     @property
     def limits(self) -> tuple[int, int]:
@@ -62,6 +71,8 @@ float16 = DType("float16", "float", 16)
 bfloat16 = DType("bfloat16", "float", 16)
 float32 = DType("float32", "float", 32)
 float64 = DType("float64", "float", 64)
+complex64 = DType("complex64", "complex", 64)
+complex128 = DType("complex128", "complex", 128)
 
 DTYPES: dict[str, DType] = {
     dtype.name: dtype
@@ -70,7 +81,7 @@ DTYPES: dict[str, DType] = {
         float8_e4m3fn, float8_e5m2, float16, bfloat16, float32, float64,
     )
 }  # fmt: skip
-"""Every dtype, by torch's name for it."""
+"""Every dtype that the IR has, by torch's name for it. Complex numbers are pairs of float32 or float64 there."""
 
 WEAK: dict[type, DType] = {bool: bool_, int: int64, float: float64}
 """The dtype of a Python scalar on its own."""
@@ -78,7 +89,12 @@ WEAK: dict[type, DType] = {bool: bool_, int: int64, float: float64}
 DEFAULT: dict[str, DType] = {"bool": bool_, "int": int64, "float": float32}
 """The strong dtype of a Python scalar of each kind: torch's defaults."""
 
-RANK = {"bool": 0, "int": 1, "float": 2}
+RANK = {"bool": 0, "int": 1, "float": 2, "complex": 3}
+
+
+def complex_of(part: DType) -> DType:
+    """The complex dtype of parts of a dtype: complex128 for float64, else complex64."""
+    return complex128 if part is float64 else complex64
 
 
 def computed(dtype: DType) -> DType:
@@ -100,6 +116,8 @@ def promote(a: DType, b: DType) -> DType:
         return a
     if a.is_f8 or b.is_f8:
         raise PromotionError(f"{a.name} and {b.name} do not promote")
+    if a.is_complex or b.is_complex:
+        return complex128 if float64 in (a.part, b.part) else complex64
     if a.kind != b.kind:
         return a if RANK[a.kind] > RANK[b.kind] else b
     if a.is_uint != b.is_uint:

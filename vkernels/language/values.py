@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .dtypes import DType
+from .dtypes import DType, complex64, complex128, float64
 from .operation import current
 
 if TYPE_CHECKING:
@@ -122,6 +122,41 @@ class Tile(Operand):
 
 
 @dataclass(frozen=True, eq=False)
+class ComplexTile(Operand):
+    """A complex value as two real ones: tiles, or numbers that are known while building.
+
+    A part lacks axes along which it is the same.
+    """
+
+    real: Any
+    imag: Any
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """All axes of both parts."""
+        return tuple(dict.fromkeys(axis for part in self.parts if isinstance(part, Tile) for axis in part.axes))
+
+    @property
+    def dtype(self) -> DType:
+        strong = [part.dtype for part in self.parts if isinstance(part, Tile) and not part.weak]
+        return complex128 if float64 in strong else complex64
+
+    @property
+    def parts(self) -> tuple[Any, Any]:
+        """The real and the imaginary part."""
+        return self.real, self.imag
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The axes' names, in order."""
+        return tuple(axis.name for axis in self.axes)
+
+    def to(self, dtype: DType) -> ComplexTile:
+        """The same values in another complex dtype."""
+        return current().cast(self, dtype)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, eq=False)
 class Affine(Operand):
     """An affine index: a sum of axes times integers, a constant, and an optional integer offset."""
 
@@ -187,6 +222,16 @@ class PackedTensor(Tensor):
 
 
 @dataclass(frozen=True, eq=False)
+class ComplexTensor(Tensor):
+    """A tensor parameter of complex numbers: `z: Complex64[vk.Tensor, "M N"]`.
+
+    `storage`: the tensor of their parts, with a last dimension of 2.
+    """
+
+    storage: Tensor
+
+
+@dataclass(frozen=True, eq=False)
 class Scratch(AddressableValue):
     """A program's virtual scratchpad, as large as its axes. Elements must be stored before they are loaded."""
 
@@ -198,6 +243,24 @@ class Scratch(AddressableValue):
     @property
     def extents(self) -> tuple[Extent, ...]:
         return tuple(axis.extent for axis in self.axes)
+
+
+@dataclass(frozen=True, eq=False)
+class ComplexScratch(AddressableValue):
+    """Scratchpad of complex numbers: one of their real parts, and one of their imaginary parts."""
+
+    name: str
+    dtype: DType
+    real: Scratch
+    imag: Scratch
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        return self.real.axes
+
+    @property
+    def extents(self) -> tuple[Extent, ...]:
+        return self.real.extents
 
 
 @dataclass(frozen=True, eq=False)

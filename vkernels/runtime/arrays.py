@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from vkernels.compiler.arguments import CPU, ArrayView
 from vkernels.ir.errors import ArgumentError
@@ -30,6 +32,26 @@ def view_of(value: Any, what: str) -> ArrayView:
     if is_torch(value):
         return _torch_view(value, what)
     raise ArgumentError(f"{what}: expected a torch tensor or a NumPy array, got {kind_of(value)}")
+
+
+PARTS = {"complex64": "float32", "complex128": "float64"}
+"""The dtypes of complex numbers, and those of their parts."""
+
+
+def as_parts(view: ArrayView) -> ArrayView:
+    """Memory of complex numbers as that of their parts, with a last dimension of 2; other memory as it is."""
+    if view.dtype not in PARTS:
+        return view
+    shape, strides = (*view.shape, 2), (*(2 * stride for stride in view.strides), 1)
+    return replace(view, dtype=PARTS[view.dtype], itemsize=view.itemsize // 2, shape=shape, strides=strides)
+
+
+def parts_of(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """An array of complex numbers as one of their parts, in the same memory; others as they are."""
+    if array.dtype.kind != "c":
+        return array
+    real, half = np.asarray(array.real), array.itemsize // 2
+    return as_strided(real, (*array.shape, 2), (*array.strides, half), writeable=array.flags.writeable)
 
 
 def is_foreign(value: Any) -> bool:
@@ -123,9 +145,8 @@ def _check_plain(tensor: Any, what: str) -> None:
     if kind:
         raise ArgumentError(f"{what}: expected a dense tensor, got {kind}")
     if tensor.is_neg() or tensor.is_conj():
-        raise ArgumentError(
-            f"{what}: expected plain memory, got a lazily negated or conjugated view; .resolve_neg() it"
-        )
+        lazily = "conjugated view; .resolve_conj() it" if tensor.is_conj() else "negated view; .resolve_neg() it"
+        raise ArgumentError(f"{what}: expected plain memory, got a lazily {lazily}")
 
 
 def _kind_without_memory(tensor: Any) -> str:

@@ -12,7 +12,7 @@ from vkernels.compiler.arguments import Arguments, ArrayView, Scalar, scalar_kin
 from vkernels.compiler.protocols import Constant, KernelLike, ParameterLike, packed_sizes, size_name
 from vkernels.ir.errors import ArgumentError
 
-from .arrays import is_plain, is_torch, kind_of, view_of
+from .arrays import PARTS, as_parts, is_plain, is_torch, kind_of, view_of
 
 _PYTHON_KINDS = {"f64": "float", "i64": "int", "i1": "bool"}
 
@@ -66,12 +66,16 @@ def bind(kernel: KernelLike, values: Sequence[Any]) -> Arguments:
 
 def _tensor(parameter: ParameterLike, value: Any, what: str) -> ArrayView:
     view = view_of(value, what)
+    pairs = [name for name, part in PARTS.items() if part in parameter.dtypes and parameter.dimensions[-1:] == (2,)]
+    if view.dtype in pairs:
+        view = as_parts(view)
     if view.dtype not in parameter.dtypes:
-        raise ArgumentError(f"{what}: expected dtype {_one_of(parameter.dtypes)}, got {view.dtype}")
+        raise ArgumentError(f"{what}: expected dtype {_one_of([*parameter.dtypes, *pairs])}, got {view.dtype}")
     if len(view.shape) != len(parameter.dimensions):
         declared = ", ".join(map(str, parameter.dimensions))
+        also = f" of {_one_of(parameter.dtypes)}, or {_one_of(pairs)}" if pairs else ""
         raise ArgumentError(
-            f"{what}: expected {_dimensions(len(parameter.dimensions))} [{declared}], "
+            f"{what}: expected {_dimensions(len(parameter.dimensions))} [{declared}]{also}, "
             f"got {_dimensions(len(view.shape))} {list(view.shape)}"
         )
     return view

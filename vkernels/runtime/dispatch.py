@@ -207,7 +207,7 @@ class Launcher:
             readers=tuple((positions[name], address_reader(values[positions[name]])) for name in arguments.tensors),
             scalars=tuple((positions[name], f"{self.kernel.name}: argument `{name}`") for name in arguments.scalars),
             extents=tuple(
-                (number, positions[name], view.reach[1], view.itemsize)
+                (number, positions[name], view.reach[1], values[positions[name]].element_size())
                 for number, (name, view) in enumerate(arguments.tensors.items())
                 if view.size and is_torch(values[positions[name]])
             ),

@@ -19,7 +19,7 @@ def tensor_key(value: Any) -> object:
     try:
         tracked = value.requires_grad and _modules["torch"].is_grad_enabled()
         where = None if value.is_cpu else value.device
-        return kind, value.dtype, value.shape, value.stride(), where, value.is_neg(), tracked
+        return kind, value.dtype, value.shape, value.stride(), where, value.is_neg() or value.is_conj(), tracked
     except (AttributeError, KeyError, TypeError, RuntimeError):  # no tensor, or none with strides: binding says so
         if isinstance(value, np.ndarray):
             return kind, value.dtype, value.shape, value.strides, value.flags.writeable

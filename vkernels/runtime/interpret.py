@@ -13,7 +13,7 @@ from vkernels.compiler.specialise import kernel_in, written_tensors
 from vkernels.ir.errors import ArgumentError
 
 from .aliasing import check_written, same_tensors
-from .arrays import adopted, is_torch
+from .arrays import adopted, is_torch, parts_of
 from .bind_arguments import bind, in_order
 
 
@@ -51,9 +51,9 @@ def interpret(
 
 def memory_of(value: Any) -> np.ndarray[Any, Any]:
     """A tensor or array as a NumPy array in the same memory; bf16 as uint16 bits; f8, and what is read as bytes, as
-    uint8."""
+    uint8; complex numbers as their parts, with a last dimension of 2."""
     if not is_torch(value):
-        return np.asarray(value)
+        return parts_of(np.asarray(value))
     import torch
 
     value = value.detach()
@@ -62,4 +62,4 @@ def memory_of(value: Any) -> np.ndarray[Any, Any]:
     elif value.dtype.itemsize == 1 and str(value.dtype).startswith("torch.float"):
         value = value.view(torch.uint8)
     array: np.ndarray[Any, Any] = value.numpy()
-    return array
+    return parts_of(array)

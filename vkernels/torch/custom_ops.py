@@ -14,6 +14,7 @@ from torch.library import Library
 
 from vkernels.ir.errors import ArgumentError, OptionError
 from vkernels.language import Kernel, Parameter
+from vkernels.language.annotations import COMPLEX
 from vkernels.language.declaration import with_dtype
 
 from .registering import Context, Operation, define, like
@@ -51,7 +52,7 @@ class OperationDefinition:
         self._check_names("sizes", self.sizes, [each for each in self.kernel.sizes if each not in self.known_sizes])
         self._check_names("dtypes", self.dtypes, [result.name for result in self.results])
         for result in self.results:
-            for size in result.dimensions:
+            for size in _dimensions(result):
                 if isinstance(size, str) and size not in (*self.known_sizes, *self.sizes):
                     raise self.mistake(f"`{result.name}` has a size {size}, which no argument has: give it, sizes=")
         return match[1], match[2]
@@ -108,7 +109,7 @@ class OperationDefinition:
         """Sizes known from arguments: an argument's position and a dimension."""
         found: dict[str, tuple[int, int]] = {}
         for place, argument in enumerate(self.arguments):
-            for at, size in enumerate(argument.dimensions):
+            for at, size in enumerate(_dimensions(argument)):
                 if isinstance(size, str):
                     found.setdefault(size, (place, at))
         return found
@@ -138,6 +139,12 @@ class OperationDefinition:
         return tuple(each.default for each in self.arguments)
 
     @cached_property
+    def complex_places(self) -> frozenset[int]:
+        """The places of complex arguments that are only read: torch may give them lazily conjugated."""
+        written, _ = self.access
+        return frozenset(n for n, each in enumerate(self.arguments) if each.is_complex and each.name not in written)
+
+    @cached_property
     def sources(self) -> tuple[tuple[int, Any], ...]:
         """The source of each kernel parameter: (0, argument), (1, result) or (2, value)."""
         arguments = {each.name: place for place, each in enumerate(self.arguments)}
@@ -152,16 +159,17 @@ class OperationDefinition:
     def allocate(self, given: Sequence[Any]) -> list[torch.Tensor]:
         """Uninitialised results; sizes and tensors may be symbolic. Raises `ArgumentError` for wrong ranks."""
         for argument, value in zip(self.arguments, given, strict=True):
-            if argument.kind == "tensor" and value.ndim != len(argument.dimensions):
+            dimensions = _dimensions(argument)
+            if argument.kind == "tensor" and value.ndim != len(dimensions):
                 raise ArgumentError(
-                    f"{self.kernel.name}: argument `{argument.name}`: expected {len(argument.dimensions)} dimensions "
-                    f"[{', '.join(map(str, argument.dimensions))}], got {list(value.shape)}"
+                    f"{self.kernel.name}: argument `{argument.name}`: expected {len(dimensions)} dimensions "
+                    f"[{', '.join(map(str, dimensions))}], got {list(value.shape)}"
                 )
         sizes: dict[str, int] = {name: given[place].shape[at] for name, (place, at) in self.known_sizes.items()}
         sizes |= {name: follows(sizes) for name, follows in self.sizes.items()}
         first = next(each for each in given if isinstance(each, torch.Tensor))
         return [
-            like(first, [size if isinstance(size, int) else sizes[size] for size in result.dimensions],
+            like(first, [size if isinstance(size, int) else sizes[size] for size in _dimensions(result)],
                  self.dtype_of(result, given))
             for result in self.results
         ]  # fmt: skip
@@ -171,11 +179,14 @@ class OperationDefinition:
         if isinstance(said, torch.dtype):
             return said
         for argument, value in zip(self.arguments, given, strict=True):
-            if argument.kind == "tensor" and said in (None, argument.name) and _short(value.dtype) in result.dtypes:
+            if argument.kind == "tensor" and said in (None, argument.name) and _short(value.dtype) in _dtypes(result):
                 dtype: torch.dtype = value.dtype
                 return dtype
         if said is None and "int64" in result.dtypes:
             return torch.int64
+        if said is None and result.is_complex and len(result.dtypes) == 1:
+            made: torch.dtype = getattr(torch, *_dtypes(result))
+            return made
         raise self.mistake(f"`{result.name}` can have no argument's dtype: say which, dtypes=")
 
     def complete(self, given: Sequence[Any]) -> tuple[Any, ...]:
@@ -184,7 +195,8 @@ class OperationDefinition:
 
     def run(self, *given: Any) -> Any:
         """Run the kernel on arguments, and return new results."""
-        values = self.complete(given)
+        values = [value.resolve_conj() if n in self.complex_places else value
+                  for n, value in enumerate(self.complete(given))]  # fmt: skip
         results = self.allocate(values)
         places = (values, results)
         self.kernel(*[what if kind == 2 else places[kind][what] for kind, what in self.sources])
@@ -208,6 +220,17 @@ def _shown(results: list[torch.Tensor]) -> Any:
     if len(results) == 1:
         return results[0]
     return tuple(results) if results else None
+
+
+def _dimensions(parameter: Parameter) -> tuple[str | int, ...]:
+    """The dimensions of a tensor as torch has it: complex numbers are one there, not two parts."""
+    return parameter.dimensions[:-1] if parameter.is_complex else parameter.dimensions
+
+
+def _dtypes(parameter: Parameter) -> tuple[str, ...]:
+    if not parameter.is_complex:
+        return parameter.dtypes
+    return tuple(name for name, dtype in COMPLEX.items() if dtype.part.name in parameter.dtypes)
 
 
 def _short(dtype: torch.dtype) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xdsl.dialects import scf
@@ -13,7 +14,7 @@ from vkernels.ir.errors import TypeMismatchError
 from ..values import AddressableValue, Operand, Tile
 from .describe import describe
 from .frame import CallFrame, NoValue, Returned
-from .unify import VariableShape, is_same, shape_of, shaped, unify
+from .unify import VariableShape, in_parts, is_same, joined_parts, shape_of, shaped, unify
 
 
 def is_decided(frame: CallFrame, node: ast.expr, value: Any) -> bool:
@@ -42,15 +43,18 @@ def conditional(frame: CallFrame, node: ast.IfExp) -> Any:
     for block, branch in zip(blocks, (node.body, node.orelse), strict=True):
         with frame.builder.inside(block):
             values.append(frame.evaluate(branch))
-    shape = _common(frame, *values)
-    if shape is None:
+    parts = [in_parts({"": value}) for value in values]
+    shapes = [_common(frame, *pair) for pair in zip(*(part.values() for part in parts))]  # noqa: B905 (checked below)
+    known = [shape for shape in shapes if shape is not None]
+    if parts[0].keys() != parts[1].keys() or len(known) < len(parts[0]):
         raise frame.error(
             node,
             TypeMismatchError,
             f"the two values do not go together: {describe(values[0])}, {describe(values[1])}",
             "Convert one: `.to(…)`.",
         )
-    return _emit(frame, node, test, blocks, [shape], [[value] for value in values])[0]
+    tiles = _emit(frame, node, test, blocks, known, [[*part.values()] for part in parts])
+    return joined_parts(dict(zip(parts[0], tiles, strict=True)))[""]
 
 
 def if_statement(frame: CallFrame, node: ast.If) -> Returned | None:
@@ -69,20 +73,25 @@ def if_statement(frame: CallFrame, node: ast.If) -> Returned | None:
     frame.open.pop()
     frame.names = before
     results: dict[str, VariableShape] = {}
-    for name in dict.fromkeys([*names[0], *names[1]]):
-        first, second = names[0].get(name), names[1].get(name)
-        if first is before.get(name) and second is before.get(name) and name in before:
-            continue
-        outcome = _merged(frame, node, name, names)
+    changed = [name for name in dict.fromkeys([*names[0], *names[1]]) if not _is_kept(name, before, names)]
+    parts = [in_parts({name: each[name] for name in changed if name in each}) for each in names]
+    for name in dict.fromkeys([*parts[0], *parts[1]]):
+        outcome = _merged(frame, node, name, parts)
         if isinstance(outcome, VariableShape):
             results[name] = outcome
         else:
-            frame.names[name] = outcome
-    values = [[branch_names[name] for name in results] for branch_names in names]
-    for name, tile in zip(results, _emit(frame, node, test, blocks, list(results.values()), values), strict=True):
-        tile.ssa.name_hint = name
-        frame.names[name] = tile
+            frame.names[name.partition(".")[0]] = outcome
+    values = [[branch_parts[name] for name in results] for branch_parts in parts]
+    tiles = dict(zip(results, _emit(frame, node, test, blocks, list(results.values()), values), strict=True))
+    for name, tile in tiles.items():
+        tile.ssa.name_hint = name.replace(".", "_")
+    frame.names.update(joined_parts(tiles))
     return None
+
+
+def _is_kept(name: str, before: Mapping[str, Any], names: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a variable is in both branches what it was before."""
+    return name in before and all(each.get(name) is before[name] for each in names)
 
 
 def _merged(frame: CallFrame, node: ast.If, name: str, names: list[dict[str, Any]]) -> Any:

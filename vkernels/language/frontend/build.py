@@ -14,11 +14,11 @@ from vkernels.ir.transforms.allow_approximate import allow_approximate
 
 from ..annotations import Packed, Parameter
 from ..declaration import DeclaredKernel
-from ..dtypes import DTYPES, bool_, float64, int64
+from ..dtypes import DTYPES, bool_, complex_of, float64, int64
 from ..operation import building
-from ..values import PackedTensor, Tensor, Tile
+from ..values import ComplexTensor, PackedTensor, Tensor, Tile
+from .complex_numbers import ComplexBuilder
 from .frame import CallFrame
-from .packed import PackedBuilder
 from .races import refuse_races
 from .syntax import HANDLERS
 from .types import memory_element
@@ -37,7 +37,7 @@ def build_kernel(kernel: DeclaredKernel, signature: Signature) -> ModuleOp:
     passed = [parameter for parameter in kernel.parameters if parameter.kind != "constant"]
     types = [(p.name, _type_of(kernel, p, tensors, scalars)) for p in passed]
     op = KernelOp(kernel.name, types)
-    builder = PackedBuilder(op.body.block, kernel.sizes, _only_in_bytes(kernel))
+    builder = ComplexBuilder(op.body.block, kernel.sizes, _only_in_bytes(kernel))
     names: dict[str, Any] = {}
     for parameter in kernel.parameters:
         if parameter.kind == "constant":
@@ -46,7 +46,7 @@ def build_kernel(kernel: DeclaredKernel, signature: Signature) -> ModuleOp:
         if parameter.kind == "tensor":
             dtype = DTYPES[tensors[parameter.name]]
             tensor = Tensor(parameter.name, argument, dtype, _dimensions(parameter))
-            names[parameter.name] = tensor if parameter.packed is None else _unpacked(tensor, parameter.packed)
+            names[parameter.name] = _as_declared(tensor, parameter)
         else:
             dtype = _SCALARS[scalars[parameter.name]][1]
             names[parameter.name] = Tile(argument, dtype, weak=True)
@@ -77,6 +77,16 @@ def _type_of(
 
 def _dimensions(parameter: Parameter) -> tuple[str | int, ...]:
     return tuple(size_name(parameter.name, number, d) for number, d in enumerate(parameter.dimensions))
+
+
+def _as_declared(storage: Tensor, parameter: Parameter) -> Tensor:
+    """A tensor of bytes or parts as one of the values that its author declares."""
+    if parameter.packed is not None:
+        return _unpacked(storage, parameter.packed)
+    if parameter.is_complex:
+        dtype, dimensions = complex_of(storage.dtype), storage.dimensions[:-1]
+        return ComplexTensor(storage.name, storage.ssa, dtype, dimensions, storage)
+    return storage
 
 
 def _unpacked(storage: Tensor, packed: Packed) -> PackedTensor:

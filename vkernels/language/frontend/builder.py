@@ -213,7 +213,7 @@ class KernelBuilder(Fetches):
                 "To repeat a tile along more axes, use `vk.broadcast`.",
                 value,
             )
-        return self.broadcast(self.convert(value, dtype), axes)
+        return self.broadcast(self.convert(self.operand(value), dtype), axes)
 
     def unnamed_scratch(self, axes: tuple[Axis, ...], dtype: DType, name: str = "through") -> Scratch:
         """Declare a scratchpad for an operation's own use; those of one operation differ in their names."""

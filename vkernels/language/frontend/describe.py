@@ -6,16 +6,31 @@ from typing import Any
 
 from vkernels.ir.errors import TypeMismatchError
 
-from ..dtypes import DTYPES, DType
+from ..dtypes import DTYPES, DType, complex64, complex128
 from ..operation import Mistake
-from ..values import AddressableValue, Affine, Axis, PackedTensor, Range, Scratch, SubscriptReference, Tensor, Tile
+from ..values import (
+    AddressableValue,
+    Affine,
+    Axis,
+    ComplexScratch,
+    ComplexTensor,
+    ComplexTile,
+    PackedTensor,
+    Range,
+    Scratch,
+    SubscriptReference,
+    Tensor,
+    Tile,
+)
 
 _FORMS: dict[type, str] = {
     Axis: "the axis `{0.name}`",
     Affine: "an index expression",
     Tensor: "the tensor `{0.name}`",
     PackedTensor: "the tensor `{0.name}`",
+    ComplexTensor: "the tensor `{0.name}`",
     Scratch: "the scratchpad `{0.name}`",
+    ComplexScratch: "the scratchpad `{0.name}`",
     Range: "a range",
     SubscriptReference: "a place in `{0.memory.name}`",
     DType: "the dtype {0!r}",
@@ -27,9 +42,14 @@ _FORMS: dict[type, str] = {
 }
 """How values of each type are described, but tiles."""
 
+_NAMED = {**DTYPES, complex64.name: complex64, complex128.name: complex128}
+
 
 def describe(value: Any) -> str:
     """What a value is, with an article: "a tile of float32 along i, j", "the axis `i`", "a string"."""
+    if isinstance(value, ComplexTile):
+        along = ", ".join(value.names)
+        return f"a tile of {value.dtype.name} along {along}" if along else f"a scalar {value.dtype.name}"
     if isinstance(value, Tile):
         return _describe_tile(value)
     kind = type(value).__name__
@@ -43,7 +63,7 @@ def require_dtype(given: Any) -> None:
     help = "Such as `vk.float32`, or `x.dtype`."
     if isinstance(given, Axis):
         help = "Several axes are a tuple: `(i, j)`."
-    elif (named := DTYPES.get(getattr(given, "__name__", str(given)).removeprefix("torch."))) is not None:
+    elif (named := _NAMED.get(getattr(given, "__name__", str(given)).removeprefix("torch."))) is not None:
         help = f"Did you mean `vk.{named.name}`?"
     raise Mistake(TypeMismatchError, f"expected a dtype, found {describe(given)}", help, given)
 
@@ -59,7 +79,7 @@ def _describe_tile(tile: Tile) -> str:
 def declaration(memory: AddressableValue) -> str:
     """A tensor's or scratchpad's dimensions: their number and names."""
     names = ["_" if str(d).startswith("_") else str(d) for d in memory.dimensions] if isinstance(memory, Tensor) else []
-    if isinstance(memory, Scratch):
+    if isinstance(memory, Scratch | ComplexScratch):
         names = [axis.name for axis in memory.axes]
     count = "no dimension" if not names else "one dimension" if len(names) == 1 else f"{len(names)} dimensions"
     return f"`{memory.name}` has {count}" + (f": {', '.join(names)}" if names else "")

@@ -9,7 +9,19 @@ from typing import Any
 from vkernels.ir.errors import TypeMismatchError, UnknownNameError, UnsupportedError
 
 from ..dtypes import DType
-from ..values import AddressableValue, Affine, Axis, Operand, PackedTensor, Scratch, Tensor, Tile
+from ..values import (
+    AddressableValue,
+    Affine,
+    Axis,
+    ComplexScratch,
+    ComplexTensor,
+    ComplexTile,
+    Operand,
+    PackedTensor,
+    Scratch,
+    Tensor,
+    Tile,
+)
 from .arithmetic import is_number
 from .describe import describe
 from .frame import CallFrame, did_you_mean
@@ -62,6 +74,8 @@ def unary(frame: CallFrame, node: ast.UnaryOp) -> Any:
     with frame.at(node, [(node.operand, value)]):
         if _is_built(value) or is_number(value):
             return frame.builder.unary(_UNARY[type(node.op)], value)
+        if isinstance(value, complex) and not isinstance(node.op, ast.Invert):
+            return -value if isinstance(node.op, ast.USub) else value
     raise frame.error(node, TypeMismatchError, f"expected a tile or a number, found {describe(value)}")
 
 
@@ -131,11 +145,14 @@ def _need_scalar(frame: CallFrame, node: ast.AST, value: Any, what: str, help: s
 _ATTRIBUTES: dict[type, tuple[str, ...]] = {
     Tensor: ("dtype", "shape", "ndim"),
     PackedTensor: ("dtype", "shape", "ndim"),
+    ComplexTensor: ("dtype", "shape", "ndim"),
     Scratch: ("dtype", "axes"),
+    ComplexScratch: ("dtype", "axes"),
+    ComplexTile: ("dtype", "axes", "real", "imag", "to"),
     Tile: ("dtype", "axes", "to"),
     Axis: ("size", "name"),
     Affine: (),
-    DType: ("name", "bits", "is_float", "is_int", "is_uint", "is_bool"),
+    DType: ("name", "bits", "is_float", "is_int", "is_uint", "is_bool", "is_complex"),
 }
 
 

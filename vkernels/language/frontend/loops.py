@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,11 +14,11 @@ from vkernels.ir.dialect import RangeOp, YieldOp
 from vkernels.ir.errors import AxisError, TypeMismatchError, UnsupportedError
 
 from ..dtypes import int64
-from ..values import Axis, Range, Tile
+from ..values import Axis, ComplexTile, Range, Tile
 from .branches import is_decided
 from .describe import describe
 from .frame import CallFrame, NoValue, Returned
-from .unify import VariableShape, is_same, shape_of, shaped, unify
+from .unify import VariableShape, in_parts, is_same, joined_parts, shape_of, shaped, unify
 
 Shapes = dict[str, VariableShape]
 """The shapes of the variables that a loop carries, by name."""
@@ -158,7 +158,8 @@ def _settle(
     """
     before = dict(frame.names)
     assigned = [name for name in _assigned_names(node.body) if name in before]
-    carried = {name: before[name] for name in assigned if not isinstance(before[name], NoValue)}
+    owners = [name for name in assigned if not isinstance(before[name], NoValue)]
+    carried = in_parts({name: before[name] for name in owners})
     found = {name: shape_of(frame.builder, value) for name, value in carried.items()}
     shapes = {name: _with_axes(shape, axes) for name, shape in found.items() if shape is not None}
     for _ in range(_ATTEMPTS):
@@ -166,7 +167,8 @@ def _settle(
         first, body = build(shapes)
         with frame.builder.inside(body):
             frame.execute(node.body)
-            ends = {name: frame.names[name] for name in carried}
+            ends = in_parts({name: frame.names[name] for name in owners})
+            _check_parts(frame, node, before, owners)
             _check_fixed(frame, node, {n: v for n, v in carried.items() if n not in shapes}, ends)
             grown = {name: _grown(frame, node, name, shapes[name], ends[name]) for name in shapes}
             if grown == shapes:
@@ -182,6 +184,19 @@ def _settle(
     with frame.at(node):
         initial = [shaped(frame.builder, carried[name], shape).ssa for name, shape in shapes.items()]
     return first, body, shapes, initial
+
+
+def _check_parts(frame: CallFrame, node: ast.For | ast.While, before: Mapping[str, Any], owners: Sequence[str]) -> None:
+    """Raise for a real variable that becomes complex in a loop, or the reverse."""
+    for name in owners:
+        first, last = before[name], frame.names[name]
+        if isinstance(first, ComplexTile) != isinstance(last, ComplexTile):
+            raise frame.error(
+                _assignment(node, name),
+                TypeMismatchError,
+                f"`{name}` changes its type in the loop: it begins as {describe(first)}, and becomes {describe(last)}",
+                f"Begin with that type, as in `{name} = vk.zeros(…, vk.complex64)`.",
+            )
 
 
 def _with_axes(shape: VariableShape, axes: tuple[Axis, ...]) -> VariableShape:
@@ -226,9 +241,11 @@ def _assignment(node: ast.For | ast.While, name: str) -> ast.AST:
 
 
 def _assign(frame: CallFrame, shapes: Shapes, values: Iterable[SSAValue]) -> None:
+    found = {}
     for (name, shape), value in zip(shapes.items(), values, strict=True):
-        value.name_hint = name
-        frame.names[name] = shape.tile(value)
+        value.name_hint = name.replace(".", "_")
+        found[name] = shape.tile(value)
+    frame.names.update(joined_parts(found))
 
 
 def _assigned_names(statements: Iterable[ast.stmt]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 from vkernels.ir.errors import SourceError, TypeMismatchError, UnsupportedError
 
 from ..operation import operation_names
-from ..values import AddressableValue, Operand, Tile
+from ..values import AddressableValue, ComplexTile, Operand, Tile
 from .calls import call
 from .describe import describe
 from .expressions import binary
@@ -68,6 +68,10 @@ def _set_variable(frame: CallFrame, name: str, value: Any) -> None:
     """Set a variable; an IR value gets the name of the first variable that it is assigned to."""
     if isinstance(value, Tile) and value.ssa.name_hint is None and name.isascii():
         value.ssa.name_hint = name
+    if isinstance(value, ComplexTile):
+        for part, label in zip(value.parts, ("real", "imag"), strict=True):
+            if isinstance(part, Tile) and part.ssa.name_hint is None and name.isascii():
+                part.ssa.name_hint = f"{name}_{label}"
     frame.names[name] = value
 
 

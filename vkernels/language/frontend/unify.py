@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from xdsl.ir import Attribute, SSAValue
 
 from ..dtypes import RANK, DType, weak_type
-from ..values import Affine, Axis, Operand, Tile
+from ..values import Affine, Axis, ComplexTile, Operand, Tile
 from .arithmetic import Arithmetic, is_number, join_axes
 from .types import computed_element, type_of
 
@@ -43,6 +44,32 @@ def shape_of(builder: Arithmetic, value: Any) -> VariableShape | None:
         axes = tuple(axis for axis, _ in value.terms) if isinstance(value, Affine) else ()
         return VariableShape(dtype, axes, weak)
     return None
+
+
+_PARTS = (".real", ".imag")
+
+
+def in_parts(names: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by name, with `z.real` and `z.imag` in place of a complex `z`."""
+    found: dict[str, Any] = {}
+    for name, value in names.items():
+        if isinstance(value, ComplexTile):
+            found.update({f"{name}{part}": each for part, each in zip(_PARTS, value.parts, strict=True)})
+        else:
+            found[name] = value
+    return found
+
+
+def joined_parts(names: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by name, with a complex `z` in place of `z.real` and `z.imag`."""
+    found: dict[str, Any] = {}
+    for name, value in names.items():
+        owner, dot, part = name.rpartition(".")
+        if not dot:
+            found[name] = value
+        elif part == "real":
+            found[owner] = ComplexTile(value, names[f"{owner}.imag"])
+    return found
 
 
 def unify(first: VariableShape, second: VariableShape) -> VariableShape | None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, cast
 from ..operation import current
 
 if TYPE_CHECKING:
-    from ..frontend.builder import KernelBuilder
+    from ..frontend.complex_numbers import ComplexBuilder
 
 
-def current_builder() -> KernelBuilder:
+def current_builder() -> ComplexBuilder:
     """The builder of the kernel that is being built. Raises `UnsupportedError` outside a kernel."""
-    return cast("KernelBuilder", current())
+    return cast("ComplexBuilder", current())

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..operation import operation
-from ..values import Tile
+from ..values import ComplexTile, Tile
 from .current_builder import current_builder
 
 _SQRT_HALF = 0.7071067811865476
@@ -66,6 +66,8 @@ def fma(x: Any, y: Any, z: Any) -> Tile:
 def abs(x: Any) -> Tile:
     """The absolute value."""
     builder = current_builder()
+    if isinstance(x, ComplexTile):
+        return builder.modulus(x)
     value = builder.tile(x)
     if value.dtype.is_float:
         return builder.mathematical("AbsF", value)
@@ -96,7 +98,7 @@ def clamp(x: Any, low: Any = None, high: Any = None) -> Tile:
 @operation
 def where(condition: Any, x: Any, y: Any) -> Tile:
     """x if the condition is true, else y, element by element."""
-    return current_builder().where(condition, x, y)
+    return current_builder().where(condition, x, y)  # type: ignore[no-any-return]
 
 
 @operation
@@ -128,7 +130,7 @@ def cast(x: Any, dtype: Any) -> Tile:
     Float to integer rounds towards zero, saturates, and gives 0 for NaN. Integer to integer keeps the low bits.
     Conversion to f16, bf16 and f8 rounds to nearest.
     """
-    return current_builder().cast(x, dtype)
+    return current_builder().cast(x, dtype)  # type: ignore[no-any-return]
 
 
 @operation

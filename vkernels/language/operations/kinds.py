@@ -10,7 +10,7 @@ from vkernels.ir.errors import TypeMismatchError
 from ..dtypes import DType, PromotionError, computed
 from ..dtypes import promote as common
 from ..operation import Mistake, operation
-from ..values import AddressableValue, Axis, Tile
+from ..values import AddressableValue, Axis, ComplexTile, Tile
 from .current_builder import current_builder
 
 
@@ -18,7 +18,7 @@ def dtype_of(value: Any) -> DType:
     """The dtype of a tile, tensor, scratchpad or axis; of a dtype itself. Raises the author's mistake for others."""
     if isinstance(value, DType):
         return value
-    if isinstance(value, Tile | AddressableValue):
+    if isinstance(value, Tile | ComplexTile | AddressableValue):
         return value.dtype
     if isinstance(value, Axis):
         return current_builder().positions(value).dtype

@@ -19,7 +19,7 @@ def scratch(axes: Any, dtype: DType) -> Scratch:
     Store and load it with subscripts; index its tile axes by themselves. Store elements before loading them. It has the
     name of the variable that it is assigned to.
     """
-    return current_builder().scratch(axes, dtype)
+    return current_builder().scratch(axes, dtype)  # type: ignore[no-any-return]
 
 
 def _place(target: Any) -> SubscriptReference:
@@ -31,7 +31,7 @@ def _place(target: Any) -> SubscriptReference:
 @place_operation
 def load(source: Any, where: Any) -> Tile:
     """`vk.load(x[i, j], where=mask)`: load a tile; elements with a false mask are 0 and not read."""
-    return current_builder().load(_place(source), where)
+    return current_builder().load(_place(source), where)  # type: ignore[no-any-return]
 
 
 @place_operation

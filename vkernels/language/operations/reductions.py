@@ -12,6 +12,7 @@ from vkernels.ir.errors import TypeMismatchError
 from ..dtypes import int32
 from ..operation import Mistake, operation
 from ..values import Axis, Tile
+from .complex_numbers import by_parts
 from .current_builder import current_builder
 from .elementwise import isnan, where
 
@@ -19,6 +20,7 @@ _LAST = (1 << 63) - 1
 
 
 @operation
+@by_parts
 def sum(x: Any, axis: Any = None) -> Tile:
     """The sum along an axis; int64 for integers and bool. 0 for an empty axis."""
     return current_builder().reduce("sum", x, axis)
@@ -50,6 +52,7 @@ def _axes(x: Any, axis: Any) -> tuple[Tile, tuple[Axis, ...]]:
 
 
 @operation
+@by_parts
 def mean(x: Any, axis: Any = None) -> Tile:
     """The sum along an axis divided by its number of positions. NaN for an empty axis."""
     value, axes = _axes(x, axis)
@@ -107,6 +110,7 @@ def all(x: Any, axis: Any = None) -> Tile:
 
 
 @operation
+@by_parts
 def cumulative_sum(x: Any, axis: Any = None) -> Tile:
     """The sum of each element and all before it; int64 for integers and bool."""
     return current_builder().scan("sum", x, axis)
@@ -147,4 +151,4 @@ def dot(
     which allows devices to round f32 operands to tf32, and to add up to 128 products of f8 in fewer bits.
     `a_scale`, `b_scale`: factors of a and b, see [scaled dots](#scaled-dots).
     """
-    return current_builder().dot(a, b, acc, axis, precision, (a_scale, b_scale))
+    return current_builder().dot(a, b, acc, axis, precision, (a_scale, b_scale))  # type: ignore[no-any-return]

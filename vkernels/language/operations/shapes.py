@@ -6,9 +6,10 @@ from typing import Any
 
 from vkernels.ir.errors import AxisError, TypeMismatchError
 
-from ..dtypes import DType, float32
+from ..dtypes import DType, complex64, float32
 from ..operation import Mistake, operation
-from ..values import Axis, Tile
+from ..values import Axis, ComplexTile, Tile
+from .complex_numbers import by_parts
 from .current_builder import current_builder
 from .kinds import dtype_of
 
@@ -39,9 +40,11 @@ def full(axes: Any, value: Any, dtype: DType | None = None, like: Any = None) ->
     """
     builder = current_builder()
     dtype = _dtype(dtype, like)
-    given = builder.operand(value)
-    found, weak = builder.meet(given)
-    return builder.full(given, _axes(axes), dtype if dtype is not None else builder.settled(found, weak))
+    if dtype is None:
+        dtype = complex64 if isinstance(value, complex) else value.dtype if isinstance(value, ComplexTile) else None
+    if dtype is None:
+        dtype = builder.settled(*builder.meet(builder.operand(value)))
+    return builder.full(value, _axes(axes), dtype)  # type: ignore[no-any-return]
 
 
 @operation
@@ -57,8 +60,8 @@ def zeros(axes: Any, dtype: DType | None = None, like: Any = None) -> Tile:
 @operation
 def full_like(x: Any, value: Any) -> Tile:
     """A tile filled with one value, with the axes and dtype of another."""
-    tile = current_builder().tile(x)
-    return current_builder().full(current_builder().operand(value), tile.axes, tile.dtype)
+    tile = x if isinstance(x, ComplexTile) else current_builder().tile(x)
+    return current_builder().full(value, tile.axes, tile.dtype)  # type: ignore[no-any-return]
 
 
 @operation
@@ -68,6 +71,7 @@ def zeros_like(x: Any) -> Tile:
 
 
 @operation
+@by_parts
 def broadcast(x: Any, axes: Any) -> Tile:
     """A tile repeated along axes that it lacks; `axes`: all axes of the result, in order."""
     builder = current_builder()
@@ -86,6 +90,7 @@ def broadcast(x: Any, axes: Any) -> Tile:
 
 
 @operation
+@by_parts
 def transpose(x: Any, axes: Any) -> Tile:
     """A tile with its axes in another order; because axes are matched by name, only the layout changes."""
     value = current_builder().tile(x)
@@ -101,6 +106,7 @@ def transpose(x: Any, axes: Any) -> Tile:
 
 
 @operation
+@by_parts
 def reshape(x: Any, old: Any, new: Any) -> Tile:
     """A tile with the whole axes `old` replaced by `new`, elements in the same order, last axis fastest.
 

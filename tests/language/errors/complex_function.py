@@ -1,0 +1,11 @@
+"""A function that complex numbers do not have."""
+
+from jaxtyping import Complex64
+
+import vkernels as vk
+
+
+@vk.kernel
+def kernel(z: Complex64[vk.Tensor, "N"], out: Complex64[vk.Tensor, "N"]):
+    i = vk.tile("N")
+    out[i] = vk.exp(z[i])

@@ -1,0 +1,11 @@
+"""Complex numbers sorted."""
+
+from jaxtyping import Complex64
+
+import vkernels as vk
+
+
+@vk.kernel
+def kernel(z: Complex64[vk.Tensor, "M N"], out: Complex64[vk.Tensor, "M N"]):
+    i, j = vk.tile("M"), vk.whole("N")
+    out[i, j] = vk.sort(z[i, j], axis=j)
