@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ModuleOp, TensorType, bf16, f16
 from xdsl.ir import Attribute, Block, Operation, Region
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.traits import IsTerminator
+from xdsl.traits import IsTerminator, Pure
 
 from ..analysis.accesses import (
     CONTROL,
@@ -65,10 +65,19 @@ class SplitPhases(ModulePass):
         split_phases(module)
 
 
+def _drop_unused(kernel: KernelOp) -> None:
+    """Erase what nobody uses and nobody would miss, such as tests of masks that a constant leaves out: it would take
+    time and registers in the models, and in no binary. Reads stay, since they may report what is out of range."""
+    for op in reversed(list(kernel.walk())):
+        if op.has_trait(Pure) and op.results and not op.regions and not any(result.uses for result in op.results):
+            Rewriter.erase_op(op)
+
+
 def split_phases(module: ModuleOp) -> None:
     """Split every `vk.kernel` of a module, in place. See `SplitPhases`."""
     for op in module.body.block.ops:
         if isinstance(op, KernelOp) and not any(isinstance(inner, PhaseOp) for inner in op.walk()):
+            _drop_unused(op)
             whole = frozenset(inner.axis.data for inner in op.body.block.ops if isinstance(inner, WholeOp))
             _split_block(op.body.block, Counter(), whole)
             _name_crossing(op)
