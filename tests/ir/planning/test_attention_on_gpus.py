@@ -7,8 +7,10 @@ from math import prod
 import pytest
 
 from vkernels.compiler.protocols import Signature
+from vkernels.ir.analyses import phases_of
 from vkernels.ir.analysis.needs import NeedsDevice
 from vkernels.ir.cost_model.extents import extents_of
+from vkernels.ir.dialect import arith
 from vkernels.ir.plan import Home, Plan
 from vkernels.ir.planning.choose_plan import choose_plan
 from vkernels.ir.planning.one_plan import model_plan
@@ -160,6 +162,27 @@ def test_a_loop_that_goes_online_holds_what_binaries_say(width, warps, chunk, st
     assert use.shared_bytes == stored
     assert use.registers_a_thread == pytest.approx(registers, rel=0.15)
     assert not use.spills
+
+
+@pytest.mark.parametrize(("chunk", "registers"), [(64, 242), (32, 246)])
+def test_operands_of_two_dots_stay_in_shared_memory_where_loops_copy_them(chunk, registers):
+    """As binaries for sm_80 have it (Triton 3.9), by hand and ours: keys for both products, norms of rows."""
+    kernel, sizes = built(attention_query_gradient, kept=True, masks=False, size=64), sizes_of(128, block=64)
+    space = space_of(kernel, sizes, "a100-sxm4-80")
+    chunks = {"m": 64, "a": chunk, "d": 128, "e": 128}
+    uses = (space.use_of(Plan(PLACES, chunks, warps=4, stages=stages)) for stages in (2, 1))
+    piped, plain = (max(each.registers_a_thread for each in use.phases if each.tensor_operations) for use in uses)
+    assert piped == pytest.approx(registers, rel=0.1)
+    assert plain > piped or chunk < 64
+
+
+def test_what_a_constant_leaves_out_takes_nothing():
+    """Tests of masks that nobody uses any longer."""
+    masked, whole = (
+        phases_of(built(attention_query_gradient, kept=True, masks=masks, size=64)) for masks in (True, False)
+    )
+    assert any(isinstance(op, arith.CmpiOp) for op in masked.walk())
+    assert not any(isinstance(op, arith.CmpiOp) for op in whole.walk())
 
 
 @pytest.mark.sample(3)

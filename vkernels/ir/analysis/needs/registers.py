@@ -35,6 +35,7 @@ from ...dialect.scaled import FLOAT8
 from ..ahead import loads_ahead
 from ..dot_orientation import LEAST_ROWS, prefers_turned
 from .algebra import HALF, ONE, ZERO, Expr, fits, most, number, product, symbol, total
+from .along_dots import along_dots
 from .flow import Flow
 from .spaces import THREADS, WARP, Spaces, contiguous_axis, largest_spaces, space_for, width
 from .traffic import is_a_dot, narrow, on_tensor_cores, operand_bytes
@@ -81,6 +82,10 @@ class _Phase:
         mine = tuple(axes_of(value)) if axes is None else tuple(axes)
         space = space_for(frozenset(mine), self.largest)
         return number(max(width(value.type), 2)) * self.spaces.per_thread(mine, space)
+
+    def held_along_dots(self, value: SSAValue) -> Expr:
+        """The same of a value that waits or was loaded, of which a thread needs what its results of a dot do."""
+        return along_dots(self.flow, value, self.held(value))
 
 
 def _is_mask(value: SSAValue) -> bool:
@@ -144,9 +149,8 @@ def _values(state: _Phase) -> Iterable[LiveRange]:
             # A result may reuse the register of an operand that dies there, except in a scan, which takes steps.
             weight = state.members[op] * part * _operand_part(state, op, users)
             scanned = any(isinstance(user, SCANS) and state.number[user] == last for user in users)
-            yield LiveRange(
-                weight * state.held(result), first, last if scanned else max(first, n, last - 1), op, _is_load(op)
-            )
+            held = state.held_along_dots(result) if _is_load(op) else state.held(result)
+            yield LiveRange(weight * held, first, last if scanned else max(first, n, last - 1), op, _is_load(op))
         yield from _inside(state, op, n)
 
 
@@ -224,10 +228,12 @@ def _carried(state: _Phase) -> Iterable[LiveRange]:
             takers = (DotOp, ReductionOp, *SCANS)
             if not any(isinstance(user, takers) and state.number[user] == used for user in users):
                 ends = max(state.number[op], used - 1)  # the last user takes its registers; not so AMD's compiler
-            yield LiveRange(weight * (1 - whole) * _dot(state, op), 0, last, op)
-            yield LiveRange(weight * whole * _dot(state, op), state.number[op], ends, op)
+            (sums, step), is_amd = _dot(state, op), symbol("device.is_amd")
+            yield LiveRange(weight * (1 - whole) * (sums + step), 0, last, op)
+            yield LiveRange(weight * whole * (sums + is_amd * step), state.number[op], ends, op)
+            yield LiveRange(weight * whole * (1 - is_amd) * step, state.number[op], state.number[op], op)
             if ends < used:
-                yield LiveRange(symbol("device.is_amd") * weight * whole * _dot(state, op), used, used, op)
+                yield LiveRange(is_amd * weight * whole * (sums + step), used, used, op)
             yield LiveRange(weight * _in_tensor_memory(state.flow, op) * dot_bytes(state.flow, op), last, last, op)
             yield LiveRange(weight * _plain_operands(state.flow, op), state.number[op], state.number[op], op)
 
@@ -238,7 +244,7 @@ def _summed_at_once(state: _Phase, op: DotOp) -> Expr:
     return symbol(f"held.{axis}") if begins and not state.flow.analysis.axes[axis].is_tile else ZERO
 
 
-def _dot(state: _Phase, op: DotOp) -> Expr:
+def _dot(state: _Phase, op: DotOp) -> tuple[Expr, Expr]:
     """Accumulators, unless they are in tensor memory, and the parts of operands that one of its steps uses. Sums of f8
     in fewer bits than f32 has (sm_90) are beside those that they are added to."""
     flow = state.flow
@@ -250,7 +256,7 @@ def _dot(state: _Phase, op: DotOp) -> Expr:
     wholes = [axis.name for axis in flow.analysis.axes.values() if not axis.is_tile]
     plain = inside * (1 - total(symbol(f"online.{axis}") for axis in wholes))  # others are rescaled between
     accumulators = accumulators * (1 - plain * (1 - symbol("fit.sums")))
-    return accumulators + inside * (1 - wide * FROM_SHARED) * step
+    return accumulators, inside * (1 - wide * FROM_SHARED) * step
 
 
 def _in_tensor_memory(flow: Flow, op: DotOp) -> Expr:
@@ -315,9 +321,17 @@ def _waiting(state: _Phase, value: SSAValue, users: list[Operation]) -> Expr:
     were extended, and in shared memory where they are read from there."""
     taken, dots = narrow(value), [user for user in users if isinstance(user, DotOp)]
     if taken is value or len(dots) < len(users):
-        return state.held(value)
+        return state.held_along_dots(value)
     inside, wide = on_tensor_cores(state.flow, dots[0]), by_four_warps(state.flow, dots[0])
-    return (1 - inside) * state.held(value) + inside * (1 - wide * FROM_SHARED) * state.held(taken)
+    here = (1 - wide * FROM_SHARED) * (1 - _copied_in_loop(state, taken)) * state.held(taken)
+    return (1 - inside) * state.held(value) + inside * here
+
+
+def _copied_in_loop(state: _Phase, value: SSAValue) -> Expr:
+    """1 where a loop copies a value to shared memory ahead: each dot reads its operand there again."""
+    load, analysis = value.owner, state.flow.analysis
+    around = analysis.structures[analysis.phase[load]] if isinstance(load, Operation) and _is_load(load) else ()
+    return AHEAD * fits(STAGES, number(2)) if any(isinstance(op, RangeOp) for op in around) else ZERO
 
 
 def _from_homes(state: _Phase) -> Iterable[LiveRange]:
