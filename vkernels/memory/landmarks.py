@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import get_ident, local
 from typing import Any
 
 import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
-from torch.optim.optimizer import register_optimizer_step_pre_hook
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+from .followed_functions import Stretch, common_stretches
 
 Landmark = tuple[Any, ...]
 """A module that is called, or an optimiser that makes a step: its identity (0 where each call makes another), its type,
@@ -33,6 +35,7 @@ class Passage:
 
     `moved`: whether tensors moved. `kept`: bytes on the device after it, of which `held` are results of earlier calls.
     `most`: bytes that torch allocated at once, above those before it; 0 where the device does not count them.
+    `stretches`: of functions, one more than landmarks; none where the device counts.
     """
 
     arguments: tuple[Any, ...]
@@ -43,6 +46,7 @@ class Passage:
     kept: int
     held: int = 0
     most: int = 0
+    stretches: tuple[Stretch, ...] = ()
 
     @property
     def own(self) -> int:
@@ -51,36 +55,41 @@ class Passage:
 
 
 class OptimiserSteps(local):
-    """What each thread calls before a step of an optimiser. One hook of torch is for all, and stays: another thread may
-    be about to call it, which fails if hooks are added or removed meanwhile."""
+    """What each thread calls before and after a step of an optimiser. Two hooks of torch are for all, and stay: another
+    thread may be about to call them, which fails if hooks are added or removed meanwhile."""
 
     has_hook = False
 
     def __init__(self) -> None:
-        self.notes: list[Callable[[Any], None]] = []
+        self.notes: list[tuple[Callable[[Any], None], Callable[[], None]]] = []
 
     @contextmanager
-    def noting(self, note: Callable[[Any], None]) -> Iterator[None]:
+    def noting(self, before: Callable[[Any], None], after: Callable[[], None]) -> Iterator[None]:
         if not OptimiserSteps.has_hook:
             OptimiserSteps.has_hook = True
-            register_optimizer_step_pre_hook(lambda optimiser, args, kwargs: self.call(optimiser))
-        self.notes.append(note)
+            register_optimizer_step_pre_hook(lambda optimiser, args, kwargs: self.before(optimiser))
+            register_optimizer_step_post_hook(lambda optimiser, args, kwargs: self.after())
+        self.notes.append((before, after))
         try:
             yield
         finally:
-            self.notes.remove(note)
+            self.notes.remove((before, after))
 
-    def call(self, optimiser: Any) -> None:
-        for note in self.notes:
+    def before(self, optimiser: Any) -> None:
+        for note, _ in self.notes:
             note(optimiser)
+
+    def after(self) -> None:
+        for _, note in self.notes:
+            note()
 
 
 _steps = OptimiserSteps()
 
 
 @contextmanager
-def passing(note: Callable[[Landmark, Any], None]) -> Iterator[None]:
-    """Call `note` with each landmark that this thread passes, and its arguments."""
+def passing(note: Callable[[Landmark, Any], None], resume: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Call `note` with each landmark that this thread passes, and its arguments; `resume` after an optimiser's step."""
     me, first = get_ident(), nodes_of_autograd()
     nodes, gradients, shape, tensor = nodes_of_autograd, torch.is_grad_enabled, _shape, torch.Tensor
     transforms = torch._C._functorch.peek_interpreter_stack
@@ -102,7 +111,7 @@ def passing(note: Callable[[Landmark, Any], None]) -> Iterator[None]:
 
     hook = register_module_forward_pre_hook(on_module)
     try:
-        with _steps.noting(on_optimiser):
+        with _steps.noting(on_optimiser, resume):
             yield
     finally:
         hook.remove()
@@ -125,9 +134,10 @@ def alike(one: Passage, other: Passage) -> Passage | None:
     landmarks = tuple(map(_either, one.landmarks, other.landmarks))
     if not agree(arguments, one.arguments) or not agree(arguments, other.arguments):
         return None
-    if one.nodes != other.nodes or not all(map(is_at, landmarks, other.landmarks)):
+    stretches = common_stretches(one.stretches, other.stretches)
+    if one.nodes != other.nodes or not all(map(is_at, landmarks, other.landmarks)) or stretches is None:
         return None
-    return Passage(arguments, landmarks, other.live, other.nodes, other.moved, other.kept, other.held, other.most)
+    return replace(other, arguments=arguments, landmarks=landmarks, stretches=stretches)
 
 
 def agree(expected: Sequence[Any], found: Sequence[Any]) -> bool:
@@ -144,6 +154,11 @@ def shows_shapes(passage: Passage) -> bool:
     """Whether a call's arguments have tensors, or the first modules that it calls: other sizes are noticed there."""
     shown = [landmark[2] for landmark in passage.landmarks if any(map(_has_shape, landmark[5:]))]
     return any(map(_has_shape, passage.arguments)) or bool(shown and shown[0] <= BEFORE_SHAPES)
+
+
+def is_optimiser(landmark: Landmark) -> bool:
+    """Whether a landmark is a step of an optimiser."""
+    return issubclass(landmark[1], torch.optim.Optimizer)
 
 
 def name_of(landmark: Landmark) -> str:

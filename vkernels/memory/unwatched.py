@@ -15,8 +15,20 @@ from torch._C import _len_torch_dispatch_stack
 from torch.utils._python_dispatch import _pop_mode, _push_mode
 
 from .demand_executor import DemandExecutor
+from .followed_functions import FunctionFollower, FunctionRecorder
 from .held_results import HeldResults
-from .landmarks import Landmark, Passage, agree, alike, arguments_of, is_at, name_of, nodes_of_autograd, passing
+from .landmarks import (
+    Landmark,
+    Passage,
+    agree,
+    alike,
+    arguments_of,
+    is_at,
+    is_optimiser,
+    name_of,
+    nodes_of_autograd,
+    passing,
+)  # fmt: skip
 from .program_storages import program_storages
 from .saved_tensors import SavedTensors
 
@@ -40,19 +52,23 @@ class PassageRecorder:
         landmarks: list[Landmark] = []
         held, before = self._results.bytes(), self._demand.device.allocated(anew=True)
         live: list[int] = []
+        functions = FunctionRecorder()
 
         def note(landmark: Landmark, given: Any) -> None:
             landmarks.append(landmark)
             live.append(self._demand.live())
+            functions.next(is_optimiser(landmark))
 
-        with passing(note):
+        with passing(note, functions.resume), functions.on_stack(before is None):
             yield
         nodes, moved = nodes_of_autograd() - first, self._demand.counts.moves() != moves
         self.moved_bytes = self._demand.counts.out_bytes - moves[0]
         after = self._demand.device.allocated()
         most = 0 if before is None or after is None else after[1] - before[0]
-        passage = Passage(arguments, tuple(landmarks), tuple(live), nodes, moved, self._demand.live(), held, most)
-        self._passages.append(passage)
+        self._passages.append(Passage(
+            arguments, tuple(landmarks), tuple(live), nodes, moved, self._demand.live(), held, most,
+            functions.stretches() if before is None else (),
+        ))  # fmt: skip
 
     def repeated(self, period: int) -> list[Passage] | None:
         """Return the calls of a period, if the last two periods are alike, and in the last nothing moved, nor was more
@@ -137,9 +153,10 @@ class UnwatchedCalls:
 
         def watch(given: Any = (), live: int = 0) -> None:
             nonlocal is_watched
-            storages = [*program_storages(self._step, args, kwargs, given), *self._results.storages()]
+            storages = [*program_storages(self._step, args, kwargs, given), *self._results.storages(), *follower.made()]
             demand.begin((each for each in storages if each.device.type == demand.device.kind), live)
             is_watched = True
+            follower.leave()
             inner = [_pop_mode() for _ in range(_len_torch_dispatch_stack() - outer)]
             for each in (demand, *reversed(inner)):
                 _push_mode(each)
@@ -149,23 +166,40 @@ class UnwatchedCalls:
             passed += 1
             if not self.changed and not (saved is not None and saved.changed):
                 if passed < count and is_at(expected.landmarks[passed], landmark):
+                    if not is_watched:
+                        follower.leave() if is_optimiser(landmark) else follower.enter(passed + 1)
                     return
                 self.changed = f"call {passed} of a module or optimiser, {name_of(landmark)}, differs from before"
             if not is_watched and torch._C._current_graph_task_id() == -1:  # modes end with a node of backward
                 watch(given, expected.live[min(passed, count - 1)] if count else 0)
+
+        def resume() -> None:
+            if not is_watched and not self.changed:
+                follower.enter(passed + 1)
+
+        def differs(why: str, given: Any) -> None:
+            self.changed = self.changed or why
+            if not is_watched and torch._C._current_graph_task_id() == -1:
+                near = expected.live[max(passed, 0) : passed + 2]
+                has_graph = nodes_of_autograd() != first
+                watch(given, max(near, default=demand.limit - self._room) if has_graph else 0)
 
         def leaves(tensor: torch.Tensor, live: int) -> bool:
             if not is_watched and torch._C._current_graph_task_id() == -1:
                 watch(tensor, live)
             return not is_watched
 
+        follower = FunctionFollower(expected.stretches, differs)
         hooks = nullcontext() if saved is None else saved.running(part, leaves)
         if is_checked or was_changed or self.changed:  # a call that differs may leave other tensors
             watch()
+        else:
+            follower.enter(0)
         try:
-            with passing(note), hooks:
+            with passing(note, resume), hooks:
                 yield
         finally:
+            follower.leave()
             self.changed = self.changed or ("" if saved is None else saved.changed)
             if not self.changed and (passed + 1 < count or nodes_of_autograd() - first != expected.nodes):
                 self.changed = "the call has other operations than before, after the last call of a module or optimiser"

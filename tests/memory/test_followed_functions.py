@@ -1,0 +1,122 @@
+"""Operations without gradients of calls that are not watched: more of them are noticed before they run."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch._C import _len_torch_function_stack
+from torch.overrides import TorchFunctionMode
+
+import vkernels.memory
+from vkernels.memory.followed_functions import Called, FunctionFollower, FunctionRecorder, common_stretches
+
+from .layers import ROWS, WIDTH, Layers
+from .test_unwatched_changes import check
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+class Evaluates(Layers):
+    """Trains, and evaluates with functions, without modules: `rounds(i)` times, with all predictions at the end."""
+
+    rounds = staticmethod(lambda i: 12 if i in (7, 10) else 2)
+    depths: tuple = ()
+
+    def step(self, i):
+        x = torch.randn(4 * ROWS, WIDTH, generator=self.draw)
+        with torch.no_grad():
+            found = [(x * (k + 1)).tanh() for k in range(self.rounds(i))]
+            score = sum(each.sum() for each in found)
+        del found
+        self.depths = (*self.depths, _len_torch_function_stack())
+        return super().step(i) + score * 0
+
+
+class Widens(Evaluates):
+    """As many rounds in all calls, but of more rows."""
+
+    rounds = staticmethod(lambda i: 2)
+
+    def step(self, i):
+        with torch.no_grad():
+            found = torch.zeros(16 * ROWS if i in (7, 10) else ROWS, WIDTH)
+            self.scores = [(found + k).exp().sum() for k in range(3)]
+        self.scores = None
+        return super().step(i)
+
+
+@pytest.mark.parametrize("make", [Evaluates, Widens])
+@pytest.mark.parametrize("share", [1.02, 1.3])
+def test_more_operations_without_gradients_keep_the_limit(make, share):
+    step = check(make, lambda *_: None, share, 14)
+    assert step.report.planned > 3
+    assert "was not called there before, or with other sizes" in step.report.why
+    assert step.report.over == 0
+    assert _len_torch_function_stack() == 0
+
+
+def test_the_stack_of_modes_is_as_before():
+    class Seen(TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            return func(*args, **(kwargs or {}))
+
+    program, seen, depths = Evaluates(), Seen(), []
+
+    def inner(i):
+        x = torch.zeros(3).exp()
+        with seen:
+            loss = program.step(i)
+            depths.append(_len_torch_function_stack())
+        depths.append(_len_torch_function_stack())
+        return loss + x.sum() * 0
+
+    step = vkernels.memory.limit(inner, 1 << 30)
+    for i in range(9):
+        step(i)
+        assert _len_torch_function_stack() == 0
+    assert depths[:4] == [1, 0, 2, 1]  # called on demand, and recorded
+    assert program.depths[4:7] == (2, 2, 2)
+    assert step.report.changed == 1
+
+
+def followed(stretches, calls):
+    """Why a follower of these stretches has left, if it has."""
+    why = []
+    follower = FunctionFollower(stretches, lambda reason, given: why.append(reason))
+    follower.enter(0)
+    try:
+        calls(follower)
+    finally:
+        follower.leave()
+    return why
+
+
+def test_a_stretch_is_what_the_program_calls():
+    x, recorder = torch.ones(4, 4), FunctionRecorder()
+    weight = torch.ones(4, 4, requires_grad=True)
+
+    def calls(mode):
+        y = torch.nn.functional.relu(x + 1)
+        mode.next(False) if mode is recorder else mode.enter(1)
+        (y @ weight).sum().backward()
+        assert y.size(0) == 4
+        assert y.dtype == torch.float32
+
+    with recorder.on_stack():
+        calls(recorder)
+    first, second = recorder.stretches()
+    assert [each.function.__name__ for each in first] == ["add", "relu"]
+    assert second is None
+    assert not followed((first, second), calls)
+    assert followed(((), None), calls)
+    assert followed((first[:1], None), calls)
+    assert followed(((first[0], first[1]._replace(shape=torch.Size([5, 4]))), None), calls)
+
+
+def test_what_stretches_have_in_common():
+    add, zeros = Called(torch.add, (), torch.Size([3])), Called(torch.zeros, (3,), torch.Size([3]))
+    other = Called(torch.zeros, (4,), torch.Size([4]))
+    assert common_stretches(((add,), None), ((add,), (add,))) == ((add,), None)
+    assert common_stretches(((zeros,),), ((other,),)) == ((Called(torch.zeros, None, None),),)
+    assert common_stretches(((add,),), ((zeros,),)) is None
+    assert common_stretches(((add,),), ((add, add),)) is None

@@ -1,0 +1,233 @@
+"""Follow the functions of torch that a program calls between landmarks: others are noticed before they run.
+
+A mode of torch's functions is on the stack only in stretches that are followed. It sees what Python calls, not what
+these functions call themselves, so that it costs a part of what watching every operation does.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import MethodWrapperType
+from typing import Any, NamedTuple
+
+import torch
+from torch._C import _len_torch_function_stack
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
+
+from .tiers import storage_of
+
+WITHOUT_MEMORY = frozenset(
+    getattr(torch.Tensor, name)
+    for name in (
+        "item", "tolist", "size", "dim", "numel", "stride", "is_contiguous", "is_floating_point", "element_size",
+        "storage_offset", "data_ptr", "untyped_storage", "detach", "view", "__len__", "__bool__", "__int__",
+        "__float__", "__index__", "__format__", "__repr__", "__hash__", "__iter__", "requires_grad_", "backward",
+    )
+)  # fmt: skip
+"""Functions that need no memory of the device, and backward: they may be called at any time."""
+COMPILED = "torch/_dynamo/eval_frame.py"
+"""The file of the function that calls compiled code, which is compiled anew where another mode is on the stack."""
+
+
+class Called(NamedTuple):
+    """A function that was called. `sizes`: whole numbers that it was given, if no tensors were; None: they differ from
+    call to call. `shape`: of the result, if it is one tensor."""
+
+    function: Any
+    sizes: tuple[Any, ...] | None
+    shape: torch.Size | None
+
+
+Stretch = tuple[Called, ...] | None
+"""What is called from one landmark to the next, without the steps of optimisers; None: not to be followed."""
+
+
+def sizes_of(args: Any) -> tuple[Any, ...]:
+    """The whole numbers among arguments, if none is a tensor."""
+    if any(isinstance(each, torch.Tensor) for each in args):
+        return ()
+    return tuple([each for each in args if isinstance(each, int | tuple)])
+
+
+def common_stretches(one: Sequence[Stretch], other: Sequence[Stretch]) -> tuple[Stretch, ...] | None:
+    """Return what two calls have in common; None if they call other functions."""
+    if len(one) != len(other):
+        return None
+    found: list[Stretch] = []
+    for first, second in zip(one, other, strict=True):
+        if first is None or second is None:
+            found.append(None)
+            continue
+        pairs = [*zip(first, second, strict=False)]
+        if len(first) != len(second) or any(a.function != b.function for a, b in pairs):
+            return None
+        found.append(tuple(
+            Called(a.function, a.sizes if a.sizes == b.sizes else None, a.shape if a.shape == b.shape else None)
+            for a, b in pairs
+        ))  # fmt: skip
+    return tuple(found)
+
+
+class FunctionMode(TorchFunctionMode):
+    """Is on the stack of modes where `goes_on` says, under the modes that the program has entered since."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._outer = _len_torch_function_stack()
+        self._is_on = self._is_inside = False
+        """On the stack, though not while it handles a function."""
+
+    def goes_on(self, is_on: bool) -> None:
+        """Enter the stack or leave it."""
+        if self._is_inside or is_on == self._is_on:  # torch restores the stack after it
+            return
+        above = [_pop_mode() for _ in range(_len_torch_function_stack() - self._outer)]  # type: ignore[no-untyped-call]
+        self._is_on = is_on
+        for each in (self, *reversed(above)) if is_on else reversed(above[:-1]):
+            _push_mode(each)  # type: ignore[no-untyped-call]
+
+    @contextmanager
+    def on_stack(self, is_on: bool = True) -> Iterator[None]:
+        """Be on the stack."""
+        self.goes_on(is_on)
+        try:
+            yield
+        finally:
+            self.goes_on(False)
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self._is_inside = True
+        try:
+            if type(func) is MethodWrapperType or func in WITHOUT_MEMORY:
+                return func(*args, **kwargs) if kwargs else func(*args)
+            return self.called(func, args, kwargs)
+        finally:
+            self._is_inside = False
+
+    def called(self, func: Any, args: Any, kwargs: Any) -> Any:
+        raise NotImplementedError
+
+
+class FunctionRecorder(FunctionMode):
+    """Records stretches. It stays on the stack."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._stretches: list[list[Called]] = [[]]
+        self._has_results: set[int] = set()
+        """Stretches in which functions make tensors without gradients."""
+        self._is_compiled: set[int] = set()
+        self._is_paused = False
+
+    def stretches(self) -> tuple[Stretch, ...]:
+        """Return those of the call so far, if they are to be followed: where functions make tensors without gradients,
+        of which later calls may make more, and no compiled code runs. One function alone is that of the module."""
+        numbers = self._has_results - self._is_compiled
+        return tuple(
+            tuple(each) if number in numbers and (number == 0 or len(each) > 1) else None
+            for number, each in enumerate(self._stretches)
+        )
+
+    def next(self, is_optimiser: bool) -> None:
+        """Begin another stretch; functions of an optimiser's step do not count."""
+        self._stretches.append([])
+        self._is_paused = is_optimiser
+
+    def resume(self) -> None:
+        """After an optimiser's step."""
+        self._is_paused = False
+
+    def called(self, func: Any, args: Any, kwargs: Any) -> Any:
+        at = len(self._stretches) - 1
+        sizes, is_counted = sizes_of(args), not self._is_paused
+        out = func(*args, **(kwargs or {}))
+        if is_counted:
+            if _makes(out, args):
+                self._has_results.add(at)
+            if _is_compiled():
+                self._is_compiled.add(at)
+            self._stretches[at].append(Called(func, sizes, out.shape if isinstance(out, torch.Tensor) else None))
+        return out
+
+
+class FunctionFollower(FunctionMode):
+    """Follows a call's stretches. `differs`: called with a reason, and with what the program holds, before a function
+    that was not called there before, or after one whose result has another shape."""
+
+    def __init__(self, stretches: Sequence[Stretch], differs: Callable[[str, Any], None]):
+        super().__init__()
+        self._stretches, self._differs = stretches, differs
+        self._at, self._part, self._count = 0, -1, -1
+        self._expected: tuple[Called, ...] = ()
+        self._made: list[StorageWeakRef] = []
+
+    def enter(self, part: int) -> None:
+        """Follow a stretch from its beginning, or go on with it."""
+        expected = self._stretches[part] if part < len(self._stretches) else None
+        if part != self._part:
+            self._part, self._at = part, 0
+        self._expected, self._count = expected or (), -1 if expected is None else len(expected)
+        self.goes_on(expected is not None)
+
+    def leave(self) -> None:
+        """Follow no longer."""
+        self.goes_on(False)
+        self._part, self._count = -1, -1
+
+    def made(self) -> list[torch.UntypedStorage]:
+        """Return the storages of results that still live: lists that are being made are found by no name."""
+        found, self._made = map(storage_of, self._made), []
+        return [each for each in found if each is not None]
+
+    def called(self, func: Any, args: Any, kwargs: Any) -> Any:
+        part, at, kwargs = self._part, self._at, kwargs or {}
+        if self._count < 0:
+            return func(*args, **kwargs)
+        self._at, shape = at + 1, None
+        if at >= self._count:
+            self._leave_at(func, args, kwargs)
+        else:
+            expected, sizes, shape = self._expected[at]
+            if (expected is not func and expected != func) or (sizes and sizes != sizes_of(args)):
+                self._leave_at(func, args, kwargs)
+        out = func(*args, **kwargs)
+        if isinstance(out, torch.Tensor) and out.layout is torch.strided:
+            self._made.append(StorageWeakRef(out.untyped_storage()))  # type: ignore[no-untyped-call]
+        if shape is not None and self._count >= 0 and self._part == part and getattr(out, "shape", None) != shape:
+            self._leave_at(func, args, out)
+        return out
+
+    def _leave_at(self, func: Any, args: Any, more: Any) -> None:
+        self._count = -1
+        name = getattr(func, "__name__", "a function")
+        self._differs(f"{name} was not called there before, or with other sizes", (args, more, _locals()))
+
+
+def _makes(out: Any, args: Any) -> bool:
+    """Whether results of a function have memory of their own, and no gradient."""
+    return any(
+        isinstance(each, torch.Tensor) and not each.requires_grad and each._base is None and each.numel() > 0
+        and all(each is not given for given in args)
+        for each in (out if isinstance(out, tuple | list) else (out,))
+    )  # fmt: skip
+
+
+def _is_compiled() -> bool:
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_filename.endswith(COMPILED):
+            return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
+
+
+def _locals() -> list[dict[str, Any]]:
+    """Names of the functions that are running, down to the call under a limit."""
+    frame, found = sys._getframe(2), []
+    while frame is not None and frame.f_code.co_name != "_run_unwatched":
+        found.append(frame.f_locals)
+        frame = frame.f_back  # type: ignore[assignment]
+    return found
