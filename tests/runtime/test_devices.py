@@ -52,7 +52,11 @@ WIDE = dict.fromkeys(("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx2"), Tr
         ({"avx2": True, "avxvnni": True}, "x86_64", ("vnni",)),
         ({"avx2": True, "avxvnni": True, "avxvnniint8": True}, "x86_64", ("vnni-int8", "vnni")),
         ({"avxvnni": True}, "x86_64", ()),
-        (WIDE | {"amx-tile": True, "amx-bf16": True, "avx512vnni": True}, "x86_64", ("amx-bf16", "vnni")),
+        (
+            WIDE | {"amx-tile": True, "amx-bf16": True, "avx512vnni": True},
+            "x86_64",
+            ("amx-bf16", "amx-bf16-split", "vnni"),
+        ),
         (WIDE | {"amx-bf16": True, "amx-int8": True}, "x86_64", ()),
         ({"neon": True}, "aarch64", ()),
         ({"neon": True, "dotprod": True, "bf16": True}, "arm64", ("neon-dotprod", "neon-mmla-bf16", "neon-bf16")),

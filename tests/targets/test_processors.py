@@ -24,7 +24,7 @@ def test_limits_name_the_processor(name):
     [
         ("skylake-avx512", (32, 64), ()),
         ("icelake-server", (32, 64), ("vnni",)),
-        ("sapphirerapids", (32, 64), ("amx-int8", "amx-bf16", "vnni", "avx512-bf16")),
+        ("sapphirerapids", (32, 64), ("amx-int8", "amx-bf16", "amx-bf16-split", "vnni", "avx512-bf16")),
         ("graniterapids", (32, 64), ("amx-int8", "amx-bf16", "amx-fp16", "vnni", "avx512-bf16")),
         ("znver4", (32, 64), ("vnni", "avx512-bf16")),
         ("sierraforest", (16, 32), ("vnni-int8", "vnni")),

@@ -34,8 +34,18 @@ class DotUnit:
 
     @property
     def depth(self) -> int:
-        """Elements of a word."""
+        """Elements of a word; 1 where they are split."""
         return self._kind.depth
+
+    @property
+    def is_split(self) -> bool:
+        """Whether it takes elements as sums of two parts."""
+        return self._kind.split
+
+    @property
+    def rate(self) -> float:
+        """Products of elements in the time of one product of words."""
+        return self.depth / self._kind.parts
 
     @property
     def is_matrix(self) -> bool:
@@ -59,7 +69,7 @@ class DotUnit:
     @property
     def chunk(self) -> int:
         """Elements along the contracted axis of which a chunk has a multiple; a matrix unit's chunks: see `chunks`."""
-        return self.depth * (MATRIX_SIDE if self.is_matrix else 1)
+        return self.depth * self._kind.parts * (MATRIX_SIDE if self.is_matrix else 1)
 
     @property
     def chunks(self) -> tuple[int, ...]:
@@ -97,6 +107,7 @@ DOT_UNITS = {
         DotUnit("neon-mmla-bf16", {"block_bf16_odd": "bfmmla"}),
         DotUnit("neon-bf16", {"bf16_odd": "bfdot"}),
         DotUnit("amx-fp16", {"matrix_f16": "tdpfp16ps"}),
+        DotUnit("amx-bf16-split", {"matrix_split_f16": "tdpbf16ps"}),
     )
 }
 """Every unit by its name, the best of an element first. A matrix unit's instructions take the rows' operand first."""

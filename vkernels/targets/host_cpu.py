@@ -114,6 +114,7 @@ def dot_units(features: dict[str, bool], machine: str) -> tuple[str, ...]:
         "amx-int8": tiles and features.get("amx-int8"),
         "amx-bf16": tiles and features.get("amx-bf16"),
         "amx-fp16": tiles and features.get("amx-fp16"),
+        "amx-bf16-split": tiles and features.get("amx-bf16") and not features.get("amx-fp16"),
         "vnni-int8": not wide and features.get("avxvnniint8"),
         "vnni": features.get("avx512vnni") if wide else features.get("avxvnni"),
         "avx512-bf16": wide and features.get("avx512bf16"),

@@ -149,7 +149,10 @@ def test_a_matrix_unit_takes_its_depth_and_what_its_registers_hold():
     assert on_matrices(32, 48, 32) > 2 * on_matrices(32, 32, 32)  # which do not fit: another unit
 
 
-@pytest.mark.parametrize(("element", "unit"), [("bf16", "amx-bf16"), ("i8", "amx-int8"), ("f16", "amx-fp16")])
+@pytest.mark.parametrize(
+    ("element", "unit"),
+    [("bf16", "amx-bf16"), ("i8", "amx-int8"), ("f16", "amx-fp16"), ("f16", "amx-bf16-split")],
+)
 def test_the_planner_takes_the_matrix_unit(element: str, unit: str):
     sizes = {"M": 512, "N": 512, "K": 512}
     kernel = kernel_of(parse_module(matmul_text(element, "i32" if element == "i8" else "f32")))

@@ -1,7 +1,7 @@
 // RUN: vk-opt %s | filecheck %s
 // RUN: vk-opt %s | vk-opt | filecheck %s
 // RUN: vk-opt %s --print-op-generic | vk-opt | filecheck %s
-// Words hold neighbouring elements along an axis; dots of words name what they hold.
+// Words hold neighbouring elements along an axis, or parts of f16; dots of words name what they hold.
 
 // CHECK-LABEL: vk.mapped @words
 vk.mapped @words(%a: !vk.tensor<[M, K], i8>, %b: !vk.tensor<[K, N], bf16>) {
@@ -21,5 +21,19 @@ vk.mapped @words(%a: !vk.tensor<[M, K], i8>, %b: !vk.tensor<[K, N], bf16>) {
     // CHECK-NEXT:  %3 = vk.word_dot %1, %v, %f along k of bf16 {note} : tensor<4x16xi32, #vk.axes<k, j>>, tensor<4xi32, #vk.axes<k>>, tensor<16xf32, #vk.axes<j>>
     %2 = vk.word_dot %0, %w, %s along k of u8s8 : tensor<2x2xi32, #vk.axes<i, k>>, tensor<2xi32, #vk.axes<k>>, tensor<2xi32, #vk.axes<i>>
     %3 = vk.word_dot %1, %v, %f along k of bf16 {note} : tensor<4x16xi32, #vk.axes<k, j>>, tensor<4xi32, #vk.axes<k>>, tensor<16xf32, #vk.axes<j>>
+  }
+}
+
+// CHECK-LABEL: vk.mapped @parts
+vk.mapped @parts(%a: !vk.tensor<[K, N], f16>) {
+  %one = arith.constant 1 : i64
+  vk.launch "all" over (%p = %one) {
+    %x = vk.load %a[k, j] : !vk.tensor<[K, N], f16> -> tensor<32x16xf16, #vk.axes<k, j>>
+    // CHECK:       %0 = vk.words %x along k : tensor<32x16xf16, #vk.axes<k, j>> -> tensor<32x16xi32, #vk.axes<k, j>>
+    %0 = vk.words %x along k : tensor<32x16xf16, #vk.axes<k, j>> -> tensor<32x16xi32, #vk.axes<k, j>>
+    %v = arith.constant dense<0> : tensor<32xi32, #vk.axes<k>>
+    %f = arith.constant dense<0.0> : tensor<16xf32, #vk.axes<j>>
+    // CHECK:       vk.word_dot %0, %v, %f along k of matrix_split_f16
+    %1 = vk.word_dot %0, %v, %f along k of matrix_split_f16 : tensor<32x16xi32, #vk.axes<k, j>>, tensor<32xi32, #vk.axes<k>>, tensor<16xf32, #vk.axes<j>>
   }
 }

@@ -58,3 +58,19 @@ vk.mapped @dot() {
   %n = arith.constant dense<0.0> : tensor<2x16xf32, #vk.axes<i, j>>
   %a = vk.word_dot %i, %j, %n along k of matrix_bf16 : tensor<4x16xi32, #vk.axes<k, j>>, tensor<2x4xi32, #vk.axes<i, k>>, tensor<2x16xf32, #vk.axes<i, j>>
 }
+
+// -----
+// CHECK: axis i has size 16, expected a multiple of 32
+vk.mapped @words() {
+  %i = arith.constant dense<0.0> : tensor<16xf16, #vk.axes<i>>
+  %a = vk.words %i along i : tensor<16xf16, #vk.axes<i>> -> tensor<16xi32, #vk.axes<i>>
+}
+
+// -----
+// CHECK: a matrix unit takes a multiple of 32 words along k
+vk.mapped @dot() {
+  %i = arith.constant dense<0> : tensor<16x16xi32, #vk.axes<k, j>>
+  %j = arith.constant dense<0> : tensor<2x16xi32, #vk.axes<i, k>>
+  %n = arith.constant dense<0.0> : tensor<2x16xf32, #vk.axes<i, j>>
+  %a = vk.word_dot %i, %j, %n along k of matrix_split_f16 : tensor<16x16xi32, #vk.axes<k, j>>, tensor<2x16xi32, #vk.axes<i, k>>, tensor<2x16xf32, #vk.axes<i, j>>
+}

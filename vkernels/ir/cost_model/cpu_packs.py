@@ -17,6 +17,8 @@ WORDS = 0.2
 2023 with matmuls of 4, 8 and 16 rows in int8: what none would take."""
 WORDS_TURNED = 0.4
 """The same where rows become columns."""
+SPLIT_WORDS = 0.3
+"""Cycles more where an f16 is split into two words: seven instructions for 16 elements, and twice the stores."""
 MASKED_WORDS = 2.4
 """The same in the last blocks of a row, which end beyond it. Measured likewise, with chunks of 12 and of 4 of 1024."""
 BLOCK = 16
@@ -34,14 +36,17 @@ def packing(at: PlanBatch, limits: Limits) -> tuple[Numbers, Numbers]:
         if found is not None:
             loop, step, touch = found
             elements = np.prod([max(1, at.extents.get(axis, 1)) for axis in touch.axes], dtype=float)
-            in_words = depth_of(step, words_of(loop, at, limits)) > 1
+            words = words_of(loop, at, limits)
+            split = False if step.origin is None else words.split.get(step.origin, False)
+            in_words = (depth_of(step, words) > 1) | split
             turned = touch.run != at.choices.lanes
-            wide = np.where(in_words, touch.element_bytes, max(4, touch.element_bytes))
+            wide = np.where(in_words & ~np.asarray(split), touch.element_bytes, max(4, touch.element_bytes))
             moved = moved + elements * (touch.element_bytes + 2 * wide)
             plain, joined = (TURNED, WORDS_TURNED) if turned else (PACKED, WORDS)
             block = BLOCK * (4 // touch.element_bytes if turned and touch.element_bytes < 4 else 1)
             beyond = sum(_masked(at, axis, block) for axis in touch.axes if axis in loop.axes)
-            cycles = cycles + elements * np.where(in_words, joined + MASKED_WORDS * beyond, plain)
+            joining = np.where(split, joined + SPLIT_WORDS, joined) + MASKED_WORDS * beyond
+            cycles = cycles + elements * np.where(in_words, joining, plain)
     return moved, cycles
 
 

@@ -14,7 +14,7 @@ from ..analysis.words import NarrowDot, carried_by, load_of, narrow_dot, narrow_
 from ..dialect import DotOp, ReadOp, axes_of, element_of
 from ..dot_units import MATRIX_REGISTERS, OnUnit, units_for
 from ..limits import Limits
-from ..word_kinds import MATRIX_SIDE
+from ..word_kinds import MATRIX_SIDE, SPLIT_ELEMENTS
 from .core_rates import cpu_rates
 from .loops import Axes, LiveTile, Loop, LoopAccess, LoopStep
 from .plan_batch import Numbers, PlanBatch
@@ -34,6 +34,8 @@ CHUNKED = 0.25
 """
 TURNED = 10.0
 """The same of turning words: 64 exchanges and 16 joints of a block of 16 registers, each as long as two operations."""
+SPLIT = 7.0
+"""Operations that split an f16 and join its parts to those of another: seven instructions for each."""
 JOINING = 3
 """Vector registers of a loop that joins words: the pattern of its shuffles, and the rows that one takes from memory."""
 AHEAD = 0.5
@@ -49,8 +51,9 @@ class Words:
     an extension's that is left. `held`: where a matrix unit holds the tiles of these axes, which then take no vector
     registers; `sums`: those of sums, which it gives back, but not in the ranges that they are `kept_in`; `shapes`:
     whether it holds a tile of sums, and that tile's rows and columns. `joined`: in which plans elements that are
-    loaded become words in registers; `by_unit`: in which a matrix unit takes them from memory. `ahead`: the registers
-    of words of these axes that are for all lanes.
+    loaded become words in registers; `by_unit`: in which a matrix unit takes them from memory; `split`: in which they
+    are split into parts, each in words of its own. `ahead`: the registers of words of these axes that are for all
+    lanes.
     """
 
     depths: dict[Operation, Numbers] = field(default_factory=dict)
@@ -62,6 +65,7 @@ class Words:
     shapes: list[tuple[Numbers, Numbers, Numbers]] = field(default_factory=list)
     joined: dict[Operation, Numbers] = field(default_factory=dict)
     by_unit: dict[Operation, Numbers] = field(default_factory=dict)
+    split: dict[Operation, Numbers] = field(default_factory=dict)
     ahead: dict[Axes, Numbers] = field(default_factory=dict)
 
 
@@ -85,13 +89,14 @@ def words_of(loop: Loop, at: PlanBatch, limits: Limits) -> Words:
 @dataclass(frozen=True)
 class _Operand:
     """An operand of a dot before its `extension`, how it is loaded in the loop, if it is, and whether it is in words
-    there: packed, or `in_home`."""
+    there: packed, or `in_home`, but not if it is to be split. `is_extended`: in a home after its extension."""
 
     value: SSAValue
     extension: Operation
     touch: LoopAccess | None
     is_packed: bool
     in_home: bool
+    is_extended: bool
 
     @property
     def is_in_words(self) -> bool:
@@ -126,16 +131,22 @@ def _add(found: Words, dot: DotOp, narrow: NarrowDot, loop: Loop, at: PlanBatch,
     across = second.lies_across(axis) or (not first.is_computed and first.lies_across(lanes))
     ways = units_for(limits.dot_units, narrow.elements[number], narrow.elements[1 - number])
     ways = [on for on in ways if are_packed or (on.joins and not across) or on.unit.is_matrix]
+    ways = [on for on in ways if not (on.unit.is_split and first.is_extended)]
     if not ways:
         return
     others = [each for each in axes_of(first.value) if each not in (axis, lanes)]
     in_rows = np.asarray(are_packed | (at.tile(others) == 1))
+    is_on: Numbers = np.asarray(False)  # some unit
+    is_split: Numbers = np.asarray(False)
     plain: Numbers = 1.0  # elements in 32 bits
+    rate: Numbers = 1.0  # products of elements for each of words
     blocks: Numbers = 1.0  # words of a row that a matrix unit takes at once
     pairs: Numbers = 1.0  # rows, and columns, that a block unit takes at once
     for on in reversed(ways):
         suits = _suits(dot, on, second.value, at) & in_rows
+        is_on, is_split = is_on | suits, np.where(suits, on.unit.is_split, is_split)
         plain = np.where(suits, float(on.unit.depth / on.unit.side), plain)
+        rate = np.where(suits, float(on.unit.rate / on.unit.side), rate)
         blocks = np.where(suits, float(MATRIX_SIDE if on.unit.is_matrix else 1), blocks)
         pairs = np.where(suits, float(on.unit.side), pairs)
     on_matrix, vectors = np.asarray(blocks > 1), cpu_rates(limits).vectors
@@ -143,20 +154,21 @@ def _add(found: Words, dot: DotOp, narrow: NarrowDot, loop: Loop, at: PlanBatch,
         load = operand.value.owner
         found.depths[operand.extension] = plain * side
         found.operations[operand.extension] = np.where(
-            plain > 1, _joining(operand, first, at, axis, plain, blocks), 1.0
+            is_on, _joining(operand, first, at, axis, plain, blocks, is_split), 1.0
         )
         if isinstance(load, ReadOp):
             if operand.is_in_words or operand is second:
-                found.depths[load] = plain * side
-            found.joined[load] = (plain > 1) & (not operand.is_in_words)
+                found.depths[load] = np.where(is_split & (not operand.is_packed), 1.0, plain * side)
+            found.joined[load] = is_on & ((not operand.is_in_words) | (is_split & (not operand.is_packed)))
             found.by_unit[load] = on_matrix
+            found.split[load] = is_split
     if not second.is_packed:
         ahead = AHEAD * at.tile(axes_of(second.value)) / plain
-        found.ahead[axes_of(second.value)] = np.where((plain > 1) & ~on_matrix, np.maximum(1, ahead), 1)
-    found.depths[dot] = plain * blocks * pairs
-    found.chains[dot] = np.where(on_matrix, MATRIX_LATENCY / blocks, 1 / pairs) / plain
-    on_unit = np.where(on_matrix, vectors / blocks, 1 / pairs) / plain
-    found.operations[dot] = np.where(plain > 1, on_unit, _plain_operations(dot))
+        found.ahead[axes_of(second.value)] = np.where(is_on & ~on_matrix, np.maximum(1, ahead), 1)
+    found.depths[dot] = rate * blocks * pairs
+    found.chains[dot] = np.where(on_matrix, MATRIX_LATENCY / blocks, 1 / pairs) / rate
+    on_unit = np.where(on_matrix, vectors / blocks, 1 / pairs) / rate
+    found.operations[dot] = np.where(is_on, on_unit, _plain_operations(dot))
     for value in (first.value, second.value, dot.result):
         held = found.held.get(axes_of(value), False)
         found.held[axes_of(value)] = np.logical_or(held, on_matrix)
@@ -172,7 +184,7 @@ def _operand(narrow: NarrowDot, number: int, loop: Loop, at: PlanBatch) -> _Oper
     is_packed = touch is not None and touch.place in at.choices.packs
     extended = _touch(extension.results[0], loop)  # a home of what is extended for the dot is of words
     is_home = touch is not None and touch.is_laid_out and only_user(value) is extension
-    return _Operand(value, extension, touch, is_packed, is_home or extended is not None)
+    return _Operand(value, extension, touch, is_packed, is_home or extended is not None, extended is not None)
 
 
 def _touch(value: SSAValue, loop: Loop) -> LoopAccess | None:
@@ -196,27 +208,31 @@ def _lies_side_by_side(second: _Operand) -> bool:
     return is_loaded and touch is not None and touch.run in axes_of(second.value)
 
 
-def _joining(operand: _Operand, first: _Operand, at: PlanBatch, axis: str, plain: Numbers, blocks: Numbers) -> Numbers:
+def _joining(
+    operand: _Operand, first: _Operand, at: PlanBatch, axis: str, plain: Numbers, blocks: Numbers, is_split: Numbers
+) -> Numbers:
     """Operations for each element of an operand's extension that make words of it. Packed ones are words already.
 
-    A word of n elements takes n - 1 shuffles. For a matrix unit words are written to memory, those of rows across the
-    contracted axis turned before; it reads others where they are, if it can.
+    A word of n elements takes n - 1 shuffles, one of parts takes `SPLIT`. For a matrix unit words are written to
+    memory, those of rows across the contracted axis turned before; it reads others where they are, if it can.
     """
-    if operand.is_in_words:
+    if operand.is_packed:
         return 0.0
-    on_matrix = np.asarray(blocks > 1)
-    longer = 1 + CHUNKED * np.log2(np.maximum(1, at.size(axis) / (plain * MATRIX_SIDE)))
+    on_matrix, split = np.asarray(blocks > 1), SPLIT * is_split
+    longer = 1 + CHUNKED * np.log2(
+        np.maximum(1, at.size(axis) / np.where(is_split, SPLIT_ELEMENTS, plain * MATRIX_SIDE))
+    )
     if operand is first:
         is_turned = not operand.is_computed and operand.touch is not None and operand.touch.run == axis
-        staged = SHUFFLED * (plain - 1) + STAGED + TURNED * is_turned
-        return np.where(on_matrix, staged * longer, plain - 1) / plain
+        staged = SHUFFLED * (plain - 1) + split + STAGED + TURNED * is_turned
+        return np.where(on_matrix, staged * longer, plain - 1) / plain * (is_split | (not operand.in_home))
     touch = operand.touch
     if operand.lies_across(axis) and touch is not None:  # whole blocks are turned
         run = at.size(touch.run or "")
         staged = STAGED + TURNED * MATRIX_SIDE * np.ceil(run / MATRIX_SIDE) / run
     else:
-        staged = STAGED * ~_are_read(touch, operand.value, at)
-    return staged * longer * on_matrix / (plain * MATRIX_SIDE)  # each element is for all lanes
+        staged = STAGED * (is_split | ~_are_read(touch, operand.value, at))
+    return (staged + split) * longer * on_matrix / (plain * MATRIX_SIDE)  # each element is for all lanes
 
 
 def _suits(dot: DotOp, on: OnUnit, second: SSAValue, at: PlanBatch) -> Numbers:

@@ -188,7 +188,7 @@ def _on_a_unit(op: DotOp, limits: Limits) -> float:
     """Products that a CPU's dot unit makes in the time of one multiply-add; 1 where there is none for the dot."""
     narrow = narrow_dot(op)
     on = units_for(limits.dot_units, *narrow.elements) if narrow is not None and limits.dot_units else []
-    rates = [each.unit.depth * (MATRIX_SIDE / cpu_rates(limits).vectors if each.unit.is_matrix else 1) for each in on]
+    rates = [each.unit.rate * (MATRIX_SIDE / cpu_rates(limits).vectors if each.unit.is_matrix else 1) for each in on]
     return max(rates, default=1.0)
 
 

@@ -9,7 +9,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import AnyAttr, VarConstraint, irdl_op_definition, operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
-from ..word_kinds import KINDS, MATRIX_SIDE, WordKind
+from ..word_kinds import KINDS, MATRIX_SIDE, SPLIT_ELEMENTS, WordKind
 from .assembly import listed
 from .attributes import element_of, size_text, sizes_of, tile_type
 from .compute import PureOp, verify_axis, verify_contraction
@@ -38,6 +38,11 @@ class WordsOp(PureOp):
     bits.
 
     The result has the same axes, as many positions along `axis` as there are words, and elements of i32 or i64.
+
+    With as many words of 32 bits as elements, f16 are split: x is hi + lo, exactly. hi is the bf16 next to x between x
+    and 0, lo is never 0 but for 0, and both have the sign of x; an infinity is the greatest bf16 and an infinity, a NaN
+    has a NaN as lo. Of each 32 elements the first 16 words hold hi, the others lo: word n of each those of elements n
+    and n + 16.
     """
 
     name = "vk.words"
@@ -48,8 +53,8 @@ class WordsOp(PureOp):
 
     assembly_format = "$tile `along` custom<Name>($axis) attr-dict `:` type($tile) `->` type($result)"
 
-    def __init__(self, tile: SSAValue, axis: str, word: IntegerType = i32):
-        depth = depth_of(element_of(tile), word) or 1
+    def __init__(self, tile: SSAValue, axis: str, word: IntegerType = i32, is_split: bool = False):
+        depth = 1 if is_split else depth_of(element_of(tile), word) or 1
         sizes = {each: size // depth if each == axis else size for each, size in sizes_of(tile).items()}
         super().__init__(
             operands=[tile],
@@ -57,8 +62,30 @@ class WordsOp(PureOp):
             result_types=[tile_type(word, sizes, sizes.values())],
         )
 
+    @property
+    def is_split(self) -> bool:
+        """Whether each element is two parts, in words of their own."""
+        return isinstance(element_of(self.tile), Float16Type) and self.result.type == self._of_parts
+
+    @property
+    def depth(self) -> int:
+        """Elements of a word; 1 where they are split."""
+        depth = 1 if self.is_split else depth_of(element_of(self.tile), element_of(self.result))
+        assert depth is not None, "verified"
+        return depth
+
+    @property
+    def _of_parts(self) -> Attribute:
+        sizes = sizes_of(self.tile)
+        return tile_type(i32, sizes, sizes.values())
+
     def verify_(self) -> None:
         verify_axis(self.axis, self.tile, "the tile's")
+        if self.is_split:
+            if sizes_of(self.tile)[self.axis.data] % SPLIT_ELEMENTS:
+                size = size_text(sizes_of(self.tile)[self.axis.data])
+                raise VerifyException(f"axis {self.axis.data} has size {size}, expected a multiple of {SPLIT_ELEMENTS}")
+            return
         word = i64 if element_of(self.result) == i64 else i32
         depth = depth_of(element_of(self.tile), word)
         if depth is None:
@@ -86,8 +113,10 @@ class WordDotOp(PureOp):
     last bit set where anything was cut off. `matrix_` before a kind means a unit that multiplies matrices: `left` has
     its columns, `right` its rows, and both have a multiple of 16 words. Of each 16, it adds the products of all first
     elements in order, beginning at 0 and rounding each into their sum, does the same with the second elements, and then
-    adds both sums, rounded, and that to `sum`. `block_` before a kind means words of 64 bits, each as two of the plain
-    kind in turn. In all float kinds f32 below 2^-126 are 0: operands of bf16, products and sums.
+    adds both sums, rounded, and that to `sum`. `matrix_split_f16` does so four times for each 32 words, the parts of as
+    many elements: with hi and hi, lo of `right` and hi, lo and lo, and last hi of `right` and lo. `block_` before a
+    kind means words of 64 bits, each as two of the plain kind in turn. In all float kinds f32 below 2^-126 are 0:
+    operands of bf16, products and sums.
     """
 
     name = "vk.word_dot"
@@ -129,8 +158,9 @@ class WordDotOp(PureOp):
         if element_of(self.sum) != expected:
             raise VerifyException(f"the sum has elements of {element_of(self.sum)}, expected {expected}")
         verify_contraction(self.left, self.right, self.sum, self.axis)
-        if kind.matrix and sizes_of(self.left)[self.axis.data] % MATRIX_SIDE:
-            raise VerifyException(f"a matrix unit takes a multiple of {MATRIX_SIDE} words along {self.axis.data}")
+        least = MATRIX_SIDE * kind.parts
+        if kind.matrix and sizes_of(self.left)[self.axis.data] % least:
+            raise VerifyException(f"a matrix unit takes a multiple of {least} words along {self.axis.data}")
 
 
 __all__ = ["WordDotOp", "WordsOp", "depth_of", "word_type"]

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import bf16, f16, i64
 from xdsl.ir import Operation, SSAValue
 
 from ..dialect import WordDotOp, WordsOp, axes_of, element_of
-from ..word_kinds import KINDS, MATRIX_SIDE
+from ..word_kinds import KINDS, MATRIX_SIDE, SPLIT_ELEMENTS, WordKind
 from .numbers import Array, from_storage, round_sum, to_storage
 from .state import Handler, TileInterpreter, align
 
@@ -22,8 +22,21 @@ def _words(_: TileInterpreter, op: WordsOp, tile: Array) -> Array:
     """Elements joined to words: their bytes, side by side."""
     number = axes_of(op.tile).index(op.axis.data)
     stored = np.moveaxis(to_storage(tile, element_of(op.tile)), number, -1)
+    if op.is_split:
+        return np.moveaxis(split_words(np.ascontiguousarray(stored)), -1, number)
     words = np.int64 if element_of(op.result) == i64 else np.int32
     return np.moveaxis(np.ascontiguousarray(stored).view(words), -1, number)
+
+
+def split_words(elements: Array) -> Array:
+    """Numbers of f16 along the last axis as words of two parts, bf16 each, whose sum they are."""
+    values = elements.view(np.float16).astype(np.float32)
+    bits = np.where(values == 0, np.uint32(0), (values.view(np.uint32) - np.uint32(1)) & np.uint32(0xFFFF0000))
+    with np.errstate(invalid="ignore"):
+        rest = (values - bits.view(np.float32)).view(np.uint32)
+    parts = [part.reshape(*part.shape[:-1], -1, 2, MATRIX_SIDE) for part in (bits, rest)]
+    words = [part[..., 0, :] >> np.uint32(16) | part[..., 1, :] for part in parts]
+    return np.concatenate(words, axis=-1).reshape(elements.shape).view(np.int32)
 
 
 def _word_dot(_: TileInterpreter, op: WordDotOp, left: Array, right: Array, total: Array) -> Array:
@@ -33,6 +46,8 @@ def _word_dot(_: TileInterpreter, op: WordDotOp, left: Array, right: Array, tota
     width = np.int64 if kind.block else np.int32
     sides = [side.astype(width, copy=False) for side in sides]
     one, other = (_elements(side, _ELEMENTS[e]) for side, e in zip(sides, (kind.left, kind.right), strict=True))
+    if kind.split:
+        return _dot_of_parts(kind, sides[0], sides[1], np.asarray(total))
     if kind.sum == "i32":
         products = (one.astype(np.int32) * other.astype(np.int32)).sum(axis=-1, dtype=np.int64)
         return np.asarray((np.asarray(total, np.int64) + products).astype(np.int32))
@@ -44,12 +59,29 @@ def _word_dot(_: TileInterpreter, op: WordDotOp, left: Array, right: Array, tota
     if not kind.matrix:
         order = [word + n for word in range(0, one.shape[-1], kind.depth) for n in reversed(range(kind.depth))]
         return _added(start, one, other, order)
-    nothing, at_once = np.zeros_like(start), MATRIX_SIDE * kind.depth
+    at_once = MATRIX_SIDE * kind.depth
     for begin in range(0, one.shape[-1], at_once):
-        places = (range(begin + n, begin + at_once, kind.depth) for n in range(kind.depth))
-        first, second = (_added(nothing, one, other, each) for each in places)
-        start = _flushed(start + _flushed(first + second))
+        start = _added_at_once(start, *(side[..., begin : begin + at_once] for side in (one, other)))
     return start
+
+
+def _dot_of_parts(kind: WordKind, left: Array, right: Array, total: Array) -> Array:
+    """The sum with the products of each part of one operand's elements with each of the other's."""
+    one, other = np.broadcast_arrays(left, right)
+    start = _flushed(np.broadcast_to(total, one.shape[:-1]).astype(np.float32))
+    for begin in range(0, one.shape[-1], SPLIT_ELEMENTS):
+        for parts in kind.products:
+            places = (begin + part * MATRIX_SIDE for part in parts)
+            words = (side[..., at : at + MATRIX_SIDE] for side, at in zip((one, other), places, strict=True))
+            start = _added_at_once(start, *(from_storage(_elements(each, np.uint16), bf16) for each in words))
+    return start
+
+
+def _added_at_once(total: Array, one: Array, other: Array) -> Array:
+    """The sum with the products that a matrix unit adds up at once: at even places and at odd ones by themselves."""
+    nothing = np.zeros_like(total)
+    first, second = (_added(nothing, one, other, range(n, one.shape[-1], 2)) for n in range(2))
+    return _flushed(total + _flushed(first + second))
 
 
 def _added(total: Array, one: Array, other: Array, order: Iterable[int]) -> Array:

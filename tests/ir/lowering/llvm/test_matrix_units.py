@@ -28,6 +28,8 @@ TILES = [(32, 32), (16, 48), (5, 16), (20, 20), (48, 16), (32, 8)]
 """Rows and columns that a program takes at once."""
 CHUNK = {"i8": 64, "bf16": 32, "f16": 32}
 UNITS = {"i8": "amx-int8", "bf16": "amx-bf16", "f16": "amx-fp16"}
+SPLIT = "amx-bf16-split"
+"""The unit that takes f16 as sums of two bf16."""
 
 
 def matrix_plan(element: str, tile: tuple[int, int], parts: int = 1) -> Plan:
@@ -61,19 +63,20 @@ def test_int8_is_exact_for_all_signs(
 @pytest.mark.parametrize(("shape", "turned"), CASES)
 @pytest.mark.parametrize("tile", TILES)
 @pytest.mark.parametrize(
-    ("element", "parts", "known"), [("bf16", 1, True), ("bf16", 3, False), ("f16", 1, False), ("f16", 3, True)]
-)
+    ("unit", "parts", "known"),
+    [("amx-bf16", 1, True), ("amx-bf16", 3, False), ("amx-fp16", 1, False), ("amx-fp16", 3, True), (SPLIT, 1, True),
+     (SPLIT, 3, False)],
+)  # fmt: skip
 def test_floats_are_within_the_bound_and_as_interpreted(
-    element: str, tile: tuple[int, int], shape: tuple[int, int, int], turned: tuple[bool, bool], parts: int, known: bool
+    unit: str, tile: tuple[int, int], shape: tuple[int, int, int], turned: tuple[bool, bool], parts: int, known: bool
 ) -> None:
+    element = "bf16" if unit == "amx-bf16" else "f16"
     m, n, k = shape
     a, b = floats((m, k), element, turned[0], 1), floats((k, n), element, turned[1], 2)
     out, seen = guarded(np.full((m, n), np.nan, np.float32)), np.full((m, n), np.nan, np.float32)
     sizes = {"M": m, "N": n, "K": k}
     facts = facts_of(turned, sizes if known else None)
-    code, mapped = compiled(
-        matmul_text(element, "f32"), matrix_plan(element, tile, parts), facts, (UNITS[element],), 64
-    )
+    code, mapped = compiled(matmul_text(element, "f32"), matrix_plan(element, tile, parts), facts, (unit,), 64)
     assert ("of matrix_" in mapped) == (k > 0 or not known)
     Call(code, [a, b, out], sizes).run()
     one, other = (numbers(each).astype(np.float64) for each in (a, b))
@@ -129,7 +132,7 @@ SPECIAL = {
 
 
 @pytest.mark.parametrize(("element", "unit"), [
-    ("bf16", "amx-bf16"), ("f16", "amx-fp16"), ("bf16", "avx512-bf16"), ("bf16", "neon-bf16"),
+    ("bf16", "amx-bf16"), ("f16", "amx-fp16"), ("f16", SPLIT), ("bf16", "avx512-bf16"), ("bf16", "neon-bf16"),
 ])  # fmt: skip
 def test_special_numbers_are_as_interpreted(element: str, unit: str) -> None:
     """Subnormal numbers, ties, infinities and NaN: of pairs of all kinds, in the first and the last place of a word."""

@@ -24,7 +24,7 @@ from vkernels.ir.text import parse_module, print_module
 from .memory import guarded
 from .running import Call
 from .software_units import software_units
-from .test_matrix_units import CHUNK, UNITS, facts_of, floats, numbers, result_name
+from .test_matrix_units import CHUNK, SPLIT, UNITS, facts_of, floats, numbers, result_name
 from .test_units import compiled, operand
 from .texts import matmul_text
 
@@ -37,18 +37,19 @@ SHAPES = [(6, 32, 64), (7, 37, 61), (1, 1, 1), (33, 50, 130), (13, 5, 2), (2, 3,
 @pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
 @pytest.mark.parametrize(("tile", "times"), [((32, 32), 1), ((16, 48), 2), ((5, 21), 1), ((20, 16), 4)])
 @pytest.mark.parametrize("packs", [(), ("a",), ("b",)])
-@pytest.mark.parametrize("element", ["i8", "bf16", "f16"])
+@pytest.mark.parametrize("unit", [*UNITS.values(), SPLIT])
 def test_operands_of_any_order_are_written_as_words(
-    element: str, packs: tuple[str, ...], tile: tuple[int, int], times: int, turned: tuple[bool, bool],
+    unit: str, packs: tuple[str, ...], tile: tuple[int, int], times: int, turned: tuple[bool, bool],
     shape: tuple[int, int, int],
 ) -> None:  # fmt: skip
     m, n, k = shape
+    element = next((each for each, name in UNITS.items() if name == unit), "f16")
     make = operand if element == "i8" else floats
     a, b = make((m, k), element, turned[0], 1), make((k, n), element, turned[1], 2)
     result = np.int32 if element == "i8" else np.float32
     out, seen = guarded(np.full((m, n), 7, result)), np.full((m, n), 7, result)
     plan = Plan({"i": tile[0], "j": tile[1]}, {"k": times * CHUNK[element]}, packs=packs, lanes="j")
-    code, mapped = compiled(matmul_text(element, result_name(element)), plan, facts_of(turned), (UNITS[element],), 64)
+    code, mapped = compiled(matmul_text(element, result_name(element)), plan, facts_of(turned), (unit,), 64)
     assert "of matrix_" in mapped
     sizes = {"M": m, "N": n, "K": k}
     Call(code, [a, b, out], sizes).run()

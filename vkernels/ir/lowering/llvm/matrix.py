@@ -192,19 +192,30 @@ class MatrixDot:
     def add(self) -> None:
         """Add the products."""
         rows, columns = self._operand(self.dot.right), self._operand(self.dot.left)
-        for word in range(0, sizes_of(self.dot.left)[self.dot.axis.data], MATRIX_SIDE):
-            self._add_block(word, rows, columns)
+        kind = KINDS[self.dot.kind.data]
+        for word in range(0, sizes_of(self.dot.left)[self.dot.axis.data], MATRIX_SIDE * kind.parts):
+            before: tuple[int | None, int | None] = None, None
+            for parts in kind.products:
+                of_columns, of_rows = (None if each == old else each for each, old in zip(parts, before, strict=True))
+                self._add_block(word, (of_rows, *rows), (of_columns, *columns))
+                before = parts
 
-    def _add_block(self, word: int, rows: tuple[str, Number], columns: tuple[str, Number]) -> None:
-        """Add the products of the words that the unit takes at once, from one on."""
+    def _add_block(
+        self, first: int, rows: tuple[int | None, str, Number], columns: tuple[int | None, str, Number]
+    ) -> None:
+        """Add the products of the words that the unit takes at once, from the `first` on. Each operand: the part of its
+        elements to load, or None where the unit has it from before."""
         blocks, shape, emit = self.shape.blocks, self.shape, self.state.emit
-        kind = self.dot.kind.data.removeprefix("matrix_")
-        down = emit.multiply(columns[1], word)
-        for n in range(len(blocks.columns)):
-            self._move("load", shape.column(n), columns[0], emit.add(down, n * MATRIX_SIDE * _WORD), columns[1])
+        kind = self.dot.kind.data.removeprefix("matrix_").replace("split_f16", "bf16")
+        part, memory, row_bytes = columns
+        for n in range(len(blocks.columns) if part is not None else 0):
+            down = emit.multiply(row_bytes, first + MATRIX_SIDE * (part or 0))
+            self._move("load", shape.column(n), memory, emit.add(down, n * MATRIX_SIDE * _WORD), row_bytes)
+        part, memory, row_bytes = rows
         for m in range(len(blocks.rows)):
-            offset = emit.add(emit.multiply(rows[1], m * MATRIX_SIDE), word * _WORD)
-            self._move("load", shape.row(m), rows[0], offset, rows[1])
+            if part is not None:
+                offset = emit.add(emit.multiply(row_bytes, m * MATRIX_SIDE), (first + MATRIX_SIDE * part) * _WORD)
+                self._move("load", shape.row(m), memory, offset, row_bytes)
             for n in range(len(blocks.columns)):
                 matrix_call(self.state, "dot", kind, shape.sum(self.number, m, n), shape.row(m), shape.column(n))
 

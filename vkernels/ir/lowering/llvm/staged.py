@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
-from ...dialect import ReadOp, WordDotOp, WordsOp, axes_of, element_of, sizes_of
-from ...dialect.words import depth_of
-from ...word_kinds import MATRIX_SIDE
+from ...dialect import ReadOp, WordDotOp, WordsOp, axes_of, sizes_of
+from ...word_kinds import MATRIX_SIDE, SPLIT_ELEMENTS
 from ..common import unsupported
 from .addresses import Address, AddressedAccess
 from .constants import below
@@ -21,6 +20,7 @@ from .emit import vector
 from .interleave import interleaved
 from .late_registers import is_written_before
 from .matrix import is_for_matrices, is_plain
+from .split_words import split_words
 from .state import LlvmState
 from .tiles import Register, element_bytes
 from .turned import turn
@@ -45,7 +45,7 @@ def lie_in_rows(operation: WordsOp, access: AddressedAccess) -> bool:
     """Whether a matrix unit can load words where their elements are: without masks, in rows that are equally far
     apart, which are not written before."""
     load, axis = operation.tile.owner, operation.axis.data
-    if access.layout.has_lanes or not isinstance(load, ReadOp) or not is_plain(load):
+    if access.layout.has_lanes or not isinstance(load, ReadOp) or not is_plain(load) or operation.is_split:
         return False
     if any(is_written_before(load, use.operation) for use in operation.result.uses):
         return False
@@ -132,12 +132,15 @@ class _StagedWords:
         """The axes of words among those of the sums, in their order."""
         return tuple(axis for axis in axes_of(self.dot.sum) if axis in axes_of(self.operation.result))
 
-    @cached_property
+    @property
     def depth(self) -> int:
-        """Elements of a word."""
-        found = depth_of(element_of(self.operation.tile))
-        assert found is not None, "verified"
-        return found
+        """Elements of a word; 1 where they are split."""
+        return self.operation.depth
+
+    @property
+    def width(self) -> int:
+        """Elements that become a matrix unit's words at once, side by side."""
+        return SPLIT_ELEMENTS if self.operation.is_split else MATRIX_SIDE * self.depth
 
     def write(self, make: Callable[[Register], str]) -> None:
         """Write words that are computed."""
@@ -148,54 +151,52 @@ class _StagedWords:
 
     def copy_rows(self, access: AddressedAccess) -> None:
         """Copy rows as they are loaded, a matrix unit's words at once."""
-        width = MATRIX_SIDE * self.depth
         for register in access.layout.registers():
             position = register.positions[self.axis]
-            if position % width == 0:
-                loaded = _load(access, access.place(register), self.axis, position, width)
-                words = self._as_words(loaded, access)
-                self._store(words, self._place(register.positions, position // self.depth), MATRIX_SIDE)
+            if position % self.width == 0:
+                loaded = _load(access, access.place(register), self.axis, position, self.width)
+                for part, words in enumerate(self._as_words(loaded, access)):
+                    word = position // self.depth + part * MATRIX_SIDE
+                    self._store(words, self._place(register.positions, word), MATRIX_SIDE)
 
     def turn_rows(self, access: AddressedAccess, across: str) -> None:
         """Load vectors along another axis than the contracted one, and turn the words that they are joined to."""
         emit, element = self.state.emit, access.memory.element
         for register in access.layout.registers():
             position, first = register.positions[self.axis], register.positions[across]
-            if position % (MATRIX_SIDE * self.depth) or first % MATRIX_SIDE:
+            if position % self.width or first % MATRIX_SIDE:
                 continue
             size = min(MATRIX_SIDE, sizes_of(self.operation.tile)[across] - first)
             rows = []
-            for n in range(MATRIX_SIDE * self.depth):
+            for n in range(self.width):
                 place = access.place(register._replace(positions={**register.positions, self.axis: position + n}))
                 rows.append(_load(access, place, across, first, MATRIX_SIDE, size))
-            words = [
-                interleaved(emit, rows[n : n + self.depth], element, MATRIX_SIDE)
-                for n in range(0, len(rows), self.depth)
-            ]
-            for number, row in enumerate(turn(emit, words, "i32", MATRIX_SIDE)[:size]):
-                at = {**register.positions, across: first + number}
-                self._store(row, self._place(at, position // self.depth), MATRIX_SIDE)
+            for part, words in enumerate(self._joined(rows, element)):
+                for number, row in enumerate(turn(emit, words, "i32", MATRIX_SIDE)[:size]):
+                    at = {**register.positions, across: first + number}
+                    self._store(row, self._place(at, position // self.depth + part * MATRIX_SIDE), MATRIX_SIDE)
 
     def turn_columns(self, access: AddressedAccess) -> None:
         """Load the words of each lane side by side, and turn them."""
         emit, lanes = self.state.emit, access.layout.lanes
         assert lanes is not None, "columns are along the lanes"
-        width = MATRIX_SIDE * self.depth
         for register in access.layout.registers():
             position = register.positions[self.axis]
-            if position % width:
+            if position % self.width:
                 continue
             first = access.place(register._replace(width=1)).pointer
             rows = []
             for lane in range(register.width):
                 inside = below(emit, access.bounds[lanes], register.start + lane, 1) if lanes in access.bounds else None
                 pointer = emit.offset(first, emit.multiply(lane, access.step(lanes)), access.memory.element)
-                loaded = _load(access, Address(pointer, 1, inside, 1), self.axis, position, width)
+                loaded = _load(access, Address(pointer, 1, inside, 1), self.axis, position, self.width)
                 rows.append(self._as_words(loaded, access))
-            rows += [emit.filled("0", "i32", MATRIX_SIDE)] * (MATRIX_SIDE - register.width)
-            for number, column in enumerate(turn(emit, rows, "i32", MATRIX_SIDE)):
-                place = (position // self.depth + number) * self.row + register.start
-                self._store(emit.narrowed(column, "i32", MATRIX_SIDE, register.width), place, register.width)
+            for part, words in enumerate(zip(*rows, strict=True)):
+                rest = [emit.filled("0", "i32", MATRIX_SIDE)] * (MATRIX_SIDE - register.width)
+                for number, column in enumerate(turn(emit, [*words, *rest], "i32", MATRIX_SIDE)):
+                    word = position // self.depth + part * MATRIX_SIDE + number
+                    narrow = emit.narrowed(column, "i32", MATRIX_SIDE, register.width)
+                    self._store(narrow, word * self.row + register.start, register.width)
 
     def _place(self, positions: Mapping[str, int], word: int) -> int:
         """The place of one of a row's words."""
@@ -204,9 +205,25 @@ class _StagedWords:
             row = row * sizes_of(self.dot.sum)[axis] + positions[axis]
         return row * self.row + word
 
-    def _as_words(self, elements: str, access: AddressedAccess) -> str:
-        types = f"{vector(access.memory.element, MATRIX_SIDE * self.depth)} to {vector('i32', MATRIX_SIDE)}"
-        return self.state.emit.pure(f"llvm.bitcast {elements} : {types}")
+    def _joined(self, rows: list[str], element: str) -> list[list[str]]:
+        """Words of the elements in the same lane of several registers, and of split ones those of each part."""
+        emit = self.state.emit
+        if self.operation.is_split:
+            halves = zip(rows[:MATRIX_SIDE], rows[MATRIX_SIDE:], strict=True)
+            upper, lower = zip(*(split_words(emit, one, other, MATRIX_SIDE) for one, other in halves), strict=True)
+            return [[*upper], [*lower]]
+        starts = range(0, len(rows), self.depth)
+        return [[interleaved(emit, rows[n : n + self.depth], element, MATRIX_SIDE) for n in starts]]
+
+    def _as_words(self, elements: str, access: AddressedAccess) -> list[str]:
+        """Words of elements side by side, and of split ones those of each part."""
+        emit, element = self.state.emit, access.memory.element
+        if self.operation.is_split:
+            lanes = (range(MATRIX_SIDE), range(MATRIX_SIDE, SPLIT_ELEMENTS))
+            one, other = (emit.shuffle(elements, elements, each, element, SPLIT_ELEMENTS) for each in lanes)
+            return [*split_words(emit, one, other, MATRIX_SIDE)]
+        types = f"{vector(element, self.width)} to {vector('i32', MATRIX_SIDE)}"
+        return [emit.pure(f"llvm.bitcast {elements} : {types}")]
 
     def _store(self, words: str, place: int, width: int) -> None:
         pointer, type_ = self.state.emit.offset(self.start, place, "i32"), vector("i32", width)

@@ -9,7 +9,6 @@ from functools import partial
 from xdsl.dialects.builtin import i32
 
 from ...dialect import ReadOp, WordDotOp, WordsOp, element_of
-from ...dialect.words import depth_of
 from ...word_kinds import KINDS
 from .addresses import AddressedAccess, load_word
 from .blocks import is_block, lower_block_dot
@@ -17,6 +16,7 @@ from .emit import LlvmEmitter, vector
 from .interleave import interleaved
 from .late_registers import LateNames, is_for_dots
 from .matrix import is_for_matrices, is_matrix, lower_matrix_dot
+from .split_words import split_register
 from .staged import lie_in_rows, stage_words
 from .state import LlvmState
 from .tiles import Register, RegisterTile
@@ -65,9 +65,7 @@ def takes_words(operation: ReadOp, access: AddressedAccess) -> bool:
 def lower_words(state: LlvmState, operation: WordsOp) -> None:
     """`vk.words`: words as they are in memory, else elements of neighbouring registers by shuffles or shifts, elements
     of one register without instructions."""
-    access, result = state.for_units.get(operation.tile), state.layout(operation.result.type)
-    depth = depth_of(element_of(operation.tile), element_of(operation.result))
-    assert depth is not None, "verified"
+    access, result, depth = state.for_units.get(operation.tile), state.layout(operation.result.type), operation.depth
     if is_for_matrices(operation):
         if access is not None and lie_in_rows(operation, access):
             state.for_units[operation.result] = access
@@ -101,6 +99,8 @@ def _loaded(state: LlvmState, access: AddressedAccess, operation: WordsOp, depth
 def _register(state: LlvmState, operation: WordsOp, depth: int, register: Register) -> str:
     """One register of words, of registers of elements."""
     emit, tile, axis, word = state.emit, state.tile(operation.tile), operation.axis.data, element_of(operation.result)
+    if operation.is_split:
+        return split_register(emit, tile, axis, register)
     if axis == state.lanes.axis:
         first, last = register.start * depth, (register.start + register.width) * depth
         inside = [n for n, (start, _) in enumerate(tile.layout.pieces) if first <= start < last]

@@ -76,9 +76,9 @@ def _emit_plain(state: MappingState, frame: LoopFrame, op: Operation) -> None:
     ):
         frame.values[op.results[0]] = operands[0]
         return
-    if (axis := joined_along(state, op)) is not None:
+    if (joined := joined_along(state, op)) is not None:
         in_words = state.analysis.source(op.operands[0]) in state.word_homes
-        frame.values[op.results[0]] = operands[0] if in_words else as_words(state, frame, op.operands[0], axis)
+        frame.values[op.results[0]] = operands[0] if in_words else as_words(state, frame, op.operands[0], *joined)
         return
     if isinstance(op, _DIVISIONS):
         operands[1] = masked(frame, excess_mask(state, frame, operands[1].type), operands[1], 1)
@@ -121,9 +121,10 @@ def zeroed(state: MappingState, frame: LoopFrame, written: SSAValue, value: SSAV
     return masked(frame, mask, value, 0)
 
 
-def as_words(state: MappingState, frame: LoopFrame, value: SSAValue, axis: str) -> SSAValue:
+def as_words(state: MappingState, frame: LoopFrame, value: SSAValue, axis: str, is_split: bool = False) -> SSAValue:
     """A value's elements joined to words along an axis that is contracted."""
-    return frame.add(WordsOp(zeroed(state, frame, value, value_in(state, frame, value), axis), axis))
+    zeroed_outside = zeroed(state, frame, value, value_in(state, frame, value), axis)
+    return frame.add(WordsOp(zeroed_outside, axis, is_split=is_split))
 
 
 def _is_zero_outside(state: MappingState, value: SSAValue) -> bool:

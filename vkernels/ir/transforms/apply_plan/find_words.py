@@ -36,6 +36,7 @@ class WordOperand:
     `flipped`: 128 is added to each element, modulo 256. `factor`: if not 0, the sum of each row's elements times it is
     kept too; `signed`: how these are read. `in_rows`: the words of a chunk lie side by side, row after row, as a matrix
     unit takes its rows; else those of neighbouring positions along the tile axis. `wide`: words have 64 bits, not 32.
+    `split`: elements are split into two parts, in words of their own.
     """
 
     depth: int
@@ -44,6 +45,7 @@ class WordOperand:
     signed: bool = True
     in_rows: bool = False
     wide: bool = False
+    split: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,9 +73,9 @@ class WordDot:
     def operands(self) -> dict[SSAValue, WordOperand]:
         """How each operand is packed."""
         depth, on = self.on.unit.depth, self.on
-        wide = on.unit.is_block
-        second = WordOperand(depth, False, on.factor, self.elements != "u8", on.unit.is_matrix, wide)
-        return {self.first: WordOperand(depth, on.flipped, wide=wide), self.second: second}
+        wide, split = on.unit.is_block, on.unit.is_split
+        second = WordOperand(depth, False, on.factor, self.elements != "u8", on.unit.is_matrix, wide, split)
+        return {self.first: WordOperand(depth, on.flipped, wide=wide, split=split), self.second: second}
 
     def in_order(self, first: SSAValue, second: SSAValue) -> tuple[SSAValue, SSAValue]:
         """The words of both operands in the order in which the unit takes them."""
@@ -114,6 +116,8 @@ def word_dot(planned: PlannedKernel, dot: DotOp, units: Iterable[str]) -> tuple[
     in_rows = in_rows and not (first in joined and _lies_along(planned, first, dot.axis.data))
     for on in units_for(units, of_first, of_second):
         takes = not joined or (on.joins and in_rows) or on.unit.is_matrix
+        if on.unit.is_split and planned.schedule.home_of(wide[0]) is not None:
+            continue  # its home would hold f32
         if takes and _suits(planned, dot, on, second):
             return dot, WordDot(on, first, second, of_second, joined)
     return dot, None
@@ -141,6 +145,8 @@ def words_in_homes(planned: PlannedKernel, dots: Mapping[Operation, WordDot]) ->
         assert isinstance(dot, DotOp), "words are of dots"
         narrow = narrow_dot(dot)
         assert narrow is not None, "found as a dot of words"
+        if word.on.unit.is_split:  # whose words take twice as much as elements
+            continue
         extension = narrow.extensions[narrow.operands.index(word.first)]
         for value, user in ((word.first, extension), (extension.results[0], dot)):
             if planned.schedule.home_of(value) is value and only_user(value) is user:

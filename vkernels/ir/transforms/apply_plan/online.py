@@ -207,9 +207,10 @@ class OnlineSums:
                 operands = [tile, broadcast(frame, level, tile.type)]
             else:
                 operands = [self._value(frame, operand, values) for operand in op.operands]
-            if (axis := joined_along(self.state, op)) is not None:
+            if (joined := joined_along(self.state, op)) is not None:
+                axis, is_split = joined
                 mask = below(frame, axis, self.state.axes[axis].size, operands[0].type)
-                made = frame.add(WordsOp(masked(frame, mask, operands[0], 0), axis))
+                made = frame.add(WordsOp(masked(frame, mask, operands[0], 0), axis, is_split=is_split))
             else:
                 made = frame.add(_copied(op, operands, self.state.mapped_type(op.results[0].type)))
             values[op.results[0]] = made

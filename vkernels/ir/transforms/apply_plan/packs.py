@@ -38,6 +38,7 @@ from ...dialect import (
 )
 from ...dialect.blocks import terminator
 from ...errors import PlanError
+from ...word_kinds import SPLIT_ELEMENTS
 from .access import value_in
 from .find_words import WordOperand
 from .frames import LoopFrame, filled
@@ -126,6 +127,8 @@ def _packed_element(load: LoadOp) -> Attribute:
 
 def _block(pack: Pack) -> int:
     """Positions along the whole axis in one copied tile: where these lie side by side, words for a register."""
+    if pack.words is not None and pack.words.split:
+        return SPLIT_ELEMENTS
     return _BLOCK * (pack.depth if pack.turned else 1)
 
 
@@ -298,7 +301,7 @@ class _Copy:
         if pack.words is None:
             is_same = element_of(loaded) == pack.element
             return loaded if is_same else inner.make(arith.ExtFOp, loaded, type_=self._tile(pack.element))
-        words = inner.add(WordsOp(loaded, self._axes[0], i64 if pack.words.wide else i32))
+        words = inner.add(WordsOp(loaded, self._axes[0], i64 if pack.words.wide else i32, pack.words.split))
         if not pack.words.flipped:
             return words
         return inner.make(arith.XOrIOp, words, _sign_bits(inner, words, pack.words))

@@ -44,8 +44,9 @@ def dot_step(
     return frame.add(made)
 
 
-def joined_along(state: MappingState, extension: Operation) -> str | None:
-    """The axis along which a dot's operand, which is no longer extended, becomes words; None for other operations."""
+def joined_along(state: MappingState, extension: Operation) -> tuple[str, bool] | None:
+    """The axis along which a dot's operand, which is no longer extended, becomes words, and whether its elements are
+    split; None for other operations."""
     if not state.words or not isinstance(extension, arith.ExtFOp | arith.ExtSIOp | arith.ExtUIOp):
         return None
     dot = only_user(extension.result)
@@ -53,4 +54,4 @@ def joined_along(state: MappingState, extension: Operation) -> str | None:
     if word is None or state.analysis.source(extension.operands[0]) not in word.joined:
         return None
     assert isinstance(dot, DotOp), "words are of dots"
-    return dot.axis.data
+    return dot.axis.data, word.on.unit.is_split

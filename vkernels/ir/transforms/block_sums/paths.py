@@ -115,7 +115,8 @@ class PathReader:
         found = self._path(op.sum, start)
         if isinstance(op, WordDotOp):
             if KINDS[op.kind.data].matrix:  # which adds its products up before it adds them to the sum
-                return found and found.then(op, 2, adds=sizes_of(op.left)[op.axis.data] // MATRIX_SIDE)
+                times = sizes_of(op.left)[op.axis.data] // MATRIX_SIDE * KINDS[op.kind.data].parts
+                return found and found.then(op, 2, adds=times)
             errs = ODD_ERRS if KINDS[op.kind.data].odd else 1
             return found and found.then(op, 2, products=errs * op.depth * sizes_of(op.left)[op.axis.data])
         length = 1 if op.axis.data == self.lanes else sizes_of(op.left)[op.axis.data]
