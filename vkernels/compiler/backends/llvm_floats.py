@@ -17,7 +17,7 @@ _TOKEN = re.compile(
     r"|(?<![\w.])(?P<sign>[+-]?)(?:(?P<special>inf|qnan|s?nan\(0x(?P<payload>[0-9A-Fa-f]+)\))"
     r"|(?P<number>\d+\.\d*(?:[eE][+-]?\d+)?))(?![\w.])"
 )
-_MARKS = re.compile(r"[.n]|f0x")
+_MARKS = re.compile(r"\d\.|inf|nan|f0x")
 """A line with such a constant matches at least once."""
 
 _FRACTION = {"float": 23, "double": 52, "half": 10, "bfloat": 7}
