@@ -68,14 +68,18 @@ class Planned:
 
     def under(self, text: str, limits: Limits, plan: Plan) -> Supposed:
         """A plan under other limits, and the plan that the planner chooses there."""
-        space = read_space(self.kernel, self.sizes, limits, self.needs, self.strides, self.pin)
-        misfit, times = judge_in(space)(plan, self.needs.evaluate(plan, self.sizes, NeedsDevice.of(limits)))
+        return Supposed(text, self.same(limits, plan), self.anew(limits))
+
+    def same(self, limits: Limits, plan: Plan) -> SupposedPlan:
+        """A plan under other limits."""
+        misfit, times, *_ = self._judged(limits, plan)
+        modelled = as_modelled(times) if times is not None and not misfit else None
+        return SupposedPlan(plan_to_json(plan), misfit, modelled)
+
+    def anew(self, limits: Limits) -> SupposedPlan:
+        """The plan that the planner chooses under other limits."""
         anew = choose_plan(self.kernel, self.sizes, limits, self.needs, self.strides, self.pin)
-        return Supposed(
-            text,
-            SupposedPlan(plan_to_json(plan), misfit, as_modelled(times) if times is not None and not misfit else None),
-            SupposedPlan(plan_to_json(anew.plan), "", as_modelled(anew.times), anew.rung),
-        )
+        return SupposedPlan(plan_to_json(anew.plan), "", as_modelled(anew.times), anew.rung)
 
     def small_changes(self, limits: Limits, plan: Plan) -> tuple[SmallChange, ...]:
         """What a plan takes with each rate a little higher, and with each of its tiles and chunks doubled."""
