@@ -91,7 +91,7 @@ def reading(clock: Clock, seconds: float):
 SECONDS = st.floats(0.01, 5.0)
 
 
-@hypothesis_settings(max_examples=25)
+@hypothesis_settings(max_examples=10)
 @given(
     budget=st.floats(0.5, 60.0), costs=st.lists(SECONDS, min_size=1, max_size=7), starting=SECONDS, space=SECONDS,
     caches=st.sampled_from(["cold", "program"]),

@@ -65,6 +65,7 @@ def test_a_device_that_misleads_does_not_keep_a_search_from_going_through_the_sp
     assert evaluations(here, [wrong], seed) <= len(list(SPACE))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("after", [0, 5, 40])
 def test_the_same_seed_asks_the_same_and_a_resumed_search_goes_on_the_same(after: int) -> None:
     seed = fresh_seed()

@@ -12,6 +12,7 @@ from vkernels.library.catalogue import CATALOGUE
 from vkernels.targets import limits_of, target_named
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["softmax_rows", "layer_norm_rows"])
 def test_launches_begin_where_what_crosses_them_may(name):
     """Not between a maximum and what goes online with it, nor within what shared memory keeps."""

@@ -291,6 +291,7 @@ def _with_best(plans: dict[str, Candidate | None], database: Database | None = N
     return tune_
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("budget", [20.0, 60.0])
 def test_the_budget_is_for_reading_searching_and_comparing_all_slices(monkeypatch, budget):
     clock = {"now": 0.0}

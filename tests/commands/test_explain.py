@@ -106,7 +106,7 @@ class Page(HTMLParser):
         self.texts.append(data)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("kernel", "target"), CELLS)
 def test_the_text_tells_every_phase_home_decision_and_resource(explained, capsys, kernel, target):  # noqa: F811
     found = explained(kernel, target)

@@ -37,6 +37,7 @@ LAUNCHED = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("architecture", TARGETS)
 @pytest.mark.parametrize("name", LAUNCHED)
 def test_calls_are_compiled_for_their_device(
@@ -74,6 +75,7 @@ def compiled_softmax(architecture: str) -> CompiledGpu:
     return with_binaries(lowering, architecture, binaries)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("architecture", TARGETS)
 def test_triton_adds_two_parameters(architecture: str) -> None:
     compiled_ = compiled_softmax(architecture)

@@ -43,6 +43,7 @@ def failures(worker: Worker, seed: int, calls: int) -> list[str]:
     return [f"{each['kind']}: {each['where']}\n{each['message']}\n{each['repeat']}" for each in found]
 
 
+@pytest.mark.sample(26)
 @pytest.mark.parametrize("number", range(len(SUBJECTS)), ids=sorted(SUBJECTS))
 def test_the_function_is_right(number: int, first: int, few: Worker) -> None:
     found = failures(few, first + number, FEW)

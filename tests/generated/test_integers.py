@@ -42,7 +42,7 @@ def ways(kernel: vk.Kernel, gpu: Gpu):
     return kernel.interpret, kernel._launcher, lambda *given: gpu.run(kernel, given, {})
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("number", range(12))
 def test_random_kernels_of_integers(number, tmp_path):
     seed = fresh_seed()
@@ -60,7 +60,7 @@ def products(a: Integer[vk.Tensor, "M K"], b: Integer[vk.Tensor, "K N"], out: In
     out[m, n] = vk.dot(a[m, k], b[k, n], axis=k)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("left", "right"), [*product(["int8", "uint8"], repeat=2)])
 @pytest.mark.parametrize("shape", [(33, 70, 40), (3, 5, 7)])
 def test_products_of_bytes(left, right, shape):
@@ -82,6 +82,7 @@ def batched(x: Integer[vk.Tensor, "B M K"], y: Integer[vk.Tensor, "B K N"], out:
     out[b, n, m] = vk.dot(x[b, m, k], y[b, k, n], axis=k)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("left", "right"), [*product(["int8", "uint8"], repeat=2)])
 def test_the_dot_of_a_gpu_multiplies_bytes(left, right, monkeypatch):
     """Triton's own dot, of signed bytes, with a tail and a batch; the interpreter takes it at its word."""

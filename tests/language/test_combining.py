@@ -122,7 +122,7 @@ def test_a_variance_far_from_zero(length):
         np.testing.assert_allclose(out, x.astype(np.float64).var(1), rtol=2e-2, atol=1e-5)
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "uint8"])
 @pytest.mark.parametrize("length", LENGTHS)
 def test_elements_combine_in_order(length, dtype):
@@ -256,7 +256,7 @@ def summed_areas(x: Shaped[vk.Tensor, "M R C"], out: Shaped[vk.Tensor, "M R C"],
     highest[i, v, u] = vk.cumulative_max(total, axis=v)
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("rows", [1, 3, 16])
 @pytest.mark.parametrize("columns", [1, 4, 16])
 @pytest.mark.parametrize("lanes", ["i", "u", "v"])

@@ -111,7 +111,7 @@ def test_maxima_that_are_found_rise(dtype):
             assert here.sum() == 0 or (old[here] == -60).any()
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("count", [1, 37, 300])
 def test_one_claims_each_place(count, dtype):

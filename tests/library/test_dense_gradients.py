@@ -22,7 +22,7 @@ def normals(shapes, dtype, seed):
     return [normal(shape, dtype, seed + number) for number, shape in enumerate(shapes)]
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("size", "dtype"), every_dtype(SIZES))
 def test_gradients_of_products_are_right(size, dtype):
     m, k, n = size
@@ -33,7 +33,7 @@ def test_gradients_of_products_are_right(size, dtype):
     assert matmul_backward(grad, a, b)[2] is None
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("activation", "dtype"), [*((name, torch.float32) for name in ACTIVATIONS), ("gelu", torch.bfloat16)]
 )
@@ -48,7 +48,7 @@ def test_slopes_of_activations_are_in_the_gradients(activation, dtype):
         assert_close(gradient, exact, terms=50, scale=8, added=added)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize(("size", "dtype"), every_dtype([(1, 1, 1, 1), (0, 2, 3, 4), (4, 33, 20, 17)]))
 def test_gradients_of_batches_are_right(size, dtype, shared):

@@ -62,7 +62,7 @@ def is_power(number: int) -> bool:
     return number > 0 and number & (number - 1) == 0
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("planner", ["chosen", "default"])
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 @settings(max_examples=8, deadline=None)

@@ -43,7 +43,7 @@ def exactly(function, grad, *arguments):
     return result.detach(), [argument.grad for argument in exact]
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("shape", "dtype"), every_dtype(SHAPES))
 def test_rms_norm_is_right_forward_and_backward(shape, dtype):
     seed = fresh_seed()
@@ -57,7 +57,7 @@ def test_rms_norm_is_right_forward_and_backward(shape, dtype):
         assert_close(found, gradient, terms=max(shape), scale=32.0, added=added)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("shape", "dtype"), every_dtype(SHAPES))
 def test_l2_normalize_is_right_forward_and_backward(shape, dtype):
     seed = fresh_seed()
@@ -72,7 +72,7 @@ def test_l2_normalize_is_right_forward_and_backward(shape, dtype):
     assert_close(l2_normalize_backward(grad, x, eps), gradient, terms=max(shape), scale=32.0, added=added)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("shape", "dtype"), every_dtype(SHAPES))
 def test_the_gradients_of_layer_norm_are_right(shape, dtype):
     seed = fresh_seed()
@@ -84,7 +84,7 @@ def test_the_gradients_of_layer_norm_are_right(shape, dtype):
         assert_close(found, gradient, terms=max(shape), scale=32.0, added=added)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("sizes", "dtype"), every_dtype(GROUPED))
 def test_group_norm_is_right_forward_and_backward(sizes, dtype):
     seed = fresh_seed()

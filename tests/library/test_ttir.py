@@ -52,7 +52,7 @@ def check(call: Call, planner: str, seed: int, exact: bool | None = None) -> Non
     assert not call.difference(call.run(lowered, order=seed)), plan
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("planner", ["chosen", "default"])
 @pytest.mark.parametrize("name", cases(np.float32, 0))
 def test_a_kernel_is_right_in_ttir(name, planner):

@@ -32,7 +32,7 @@ CALLS: dict[str, Callable[..., Any]] = {
 }
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("like", [np.asarray, torch.from_numpy])
 @pytest.mark.parametrize("dtype", UNSIGNED)
 @pytest.mark.parametrize("name", CALLS)
@@ -73,7 +73,7 @@ def test_a_class_of_uint64_that_wraps_to_the_ignored_one_is_refused(like: Callab
         library.cross_entropy(like(scores), like(target), ignored=-1)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("like", [np.asarray, torch.from_numpy])
 @pytest.mark.parametrize("dtype", UNSIGNED)
 def test_reductions(dtype: str, like: Callable[..., Any]) -> None:

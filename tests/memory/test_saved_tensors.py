@@ -43,6 +43,7 @@ def check(make, part, calls=CALLS, **more):
     return step
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("make", "part"),
     [

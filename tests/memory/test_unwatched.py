@@ -48,6 +48,7 @@ def test_a_strict_limit_watches_every_operation():
     assert all(program.modes)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("make", [Gpt, GptAccumulation, Carried, Unet])
 def test_the_exact_peak_is_enough_and_the_bits_are_the_same(make):
     plain, program = make(), make()

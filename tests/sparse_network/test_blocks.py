@@ -105,7 +105,7 @@ def test_a_network_in_blocks_has_the_same_weights(seed, sizes, height, missing, 
 SQUARE, RECTANGULAR = (64,) * 5, (30, 64, 64, 24, 24, 56)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("sizes", [SQUARE, RECTANGULAR])
 @pytest.mark.parametrize("images", [0, 1, 90])
 @pytest.mark.parametrize("missing", [0.0, 0.02])
@@ -151,6 +151,7 @@ def test_uneven_blocks_are_filled_up_with_outputs_that_nobody_sees():
     assert result.features.shape[0] == 60
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("storage", ["float16", "bfloat16"])
 def test_blocks_take_features_of_16_bits(storage):
     seed = fresh_seed()

@@ -23,7 +23,7 @@ def rounded(values, storage):
     return torch.from_numpy(np.asarray(values, np.float64)).to(torch.float32).to(NARROW[storage]).double().numpy()
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("storage", NARROW)
 @pytest.mark.parametrize("images", [0, 1, 70])
 def test_each_feature_is_rounded_and_no_sum(storage, images):
@@ -79,6 +79,7 @@ def test_it_is_asked_for():
     assert wide.infer(np.ones((3, 1)), storage="bfloat16").survivors.tolist() == [0]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("storage", NARROW)
 def test_a_cap_that_is_rounded_proves_nothing(storage):
     ring = np.eye(4) + np.roll(np.eye(4), 1, axis=1)

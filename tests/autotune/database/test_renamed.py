@@ -108,7 +108,7 @@ def with_names(plan: Plan, names: dict[str, str]) -> Plan:
     return replace(plan, **changed)
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("task", TASKS, ids=str)
 def test_a_renamed_kernel_has_the_tuned_plan_of_the_first(task: Task, tmp_path: Path, choose: random.Random):
     path, plan = tmp_path / "a.sqlite", any_plan(task, choose)
@@ -133,7 +133,7 @@ LABELS = ("value", "value2", "value3", "max", "sum", "dot", "out_", "phase", "x_
 """Names that compilers give as well, that lose a number, or that are no names in IR."""
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("task", library_tasks(["softmax", "attention", "spdnn"]), ids=str)
 def test_names_that_coincide_with_labels_keep_a_plan_or_give_none(task: Task, tmp_path: Path, choose: random.Random):
     known: list[str] = []

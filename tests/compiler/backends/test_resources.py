@@ -50,7 +50,7 @@ def test_a_narrow_copy_is_not_counted_as_wide(architecture: str) -> None:
     assert mix.wide_loads < mix.global_loads or not architecture.startswith("sm_")  # AMD's need no alignment
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("architecture", NVIDIA + AMD)
 def test_a_matmul_uses_tensor_cores_where_triton_does(architecture: str) -> None:
     found = read_resources(compiled(MATMUL, architecture))
@@ -61,6 +61,7 @@ def test_a_matmul_uses_tensor_cores_where_triton_does(architecture: str) -> None
     assert 16 < found.registers <= 512
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("architecture", ["sm_100", "sm_103", "sm_110"])
 def test_a_matmul_counts_its_tensor_memory(architecture: str) -> None:
     assert read_resources(compiled(matmul(128, 64, 32), architecture)).tensor_memory >= 64
@@ -83,6 +84,7 @@ def test_nvidia_figures_are_those_of_its_own_tool(architecture: str, text: str, 
     assert shared - found.static_shared in (0, 1024)  # it counts what the system reserves
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("architecture", "registers"), [("sm_75", 128), ("sm_80", 64), ("sm_90", 96)])
 def test_nvidia_spills_are_the_bytes_that_ptxas_counts(architecture: str, registers: int, tmp_path: Path) -> None:
     """ptxas reports on the very file that is read."""
@@ -102,6 +104,7 @@ def test_nvidia_spills_are_the_bytes_that_ptxas_counts(architecture: str, regist
     assert found.mix.spill_stores > 0
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("architecture", "waves"), [("gfx90a", 8), ("gfx942", 8), ("gfx1030", 16), ("gfx1100", 16)])
 def test_amd_spills_are_the_registers_that_llvm_counts(architecture: str, waves: int) -> None:
     """With so many waves at once, each may have few registers."""
@@ -144,6 +147,7 @@ def test_reserved_shared_memory_is_no_need_of_the_kernel(tmp_path: Path) -> None
         assert nvidia.facts_of((tmp_path / "k.cubin").read_bytes(), "kernel", name).static_shared == 256
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("sibling", "stand_in"), [("sm_103", "SM100a"), ("sm_121", "SM120a")])
 def test_a_sibling_disassembles_alike(sibling: str, stand_in: str) -> None:
     text = nvidia.facts_of(compiled(MATMUL, sibling).code, "matmul", sibling).text

@@ -131,7 +131,7 @@ def test_the_scratchpad_starts_aligned_behind_what_triton_uses(shared: int) -> N
     assert scratchpad_start(shared) % 128 == 0
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("architecture", NVIDIA + AMD)
 def test_a_tile_through_scratchpad_stays_in_shared_memory(architecture: str) -> None:
     binary, plain = compiled(REVERSE, architecture, scratch=4 * N), compiled(texts.COPY, architecture)

@@ -61,7 +61,7 @@ def copies(loads: int) -> str:
 """)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("architecture", NVIDIA + AMD)
 @pytest.mark.parametrize("sides", [(128, 64, 64), (64, 128, 32)])
 def test_a_loop_multiplies_as_often_as_its_dots_say(architecture: str, sides: tuple[int, int, int]) -> None:
@@ -93,7 +93,7 @@ def test_products_that_warps_repeat_are_no_trips(architecture: str) -> None:
     assert multiplied > 1.9 * 16 * 16 * 64 * STEPS, "some of the four warps have no rows of their own"
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("architecture", NVIDIA + AMD)
 @pytest.mark.parametrize("loads", [1, 3])
 def test_a_loop_loads_as_often_as_its_text_says(architecture: str, loads: int) -> None:
@@ -110,6 +110,7 @@ def test_a_loop_loads_as_often_as_its_text_says(architecture: str, loads: int) -
         assert region.wide_accesses == region.count(*kinds), "16 bytes at a time"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("architecture", ["sm_90", "sm_100"])
 def test_boxes_are_copied_as_often_as_the_text_says(architecture: str) -> None:
     """Warps share the parts of a box, pipelines begin with several, and the result is one more."""
@@ -147,7 +148,7 @@ def test_control_words_keep_the_rules_of_the_hardware(architecture: str) -> None
     assert waited <= {n for each in code if each.control for n in (each.control.writes, each.control.reads)}
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("architecture", NVIDIA + AMD)
 def test_a_bound_is_that_of_the_slowest_unit(architecture: str) -> None:
     text, limits = matmul(128, 64, 64), limits_of(DEVICE[architecture])

@@ -25,7 +25,7 @@ KERNELS = {
 }  # fmt: skip
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "tried",
     [(), (Resource.SHARED,) * 3, (Resource.REGISTERS,), (Resource.CODE, Resource.SHARED), (Resource.REGISTERS,) * 4],

@@ -69,7 +69,7 @@ def test_bounds_side_by_side_divide_a_tensor_and_others_need_not():
     assert extents_of(blocks, sizes_of(64))["step"] == 32
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("width", [64, 128])
 def test_results_of_attention_with_a_band_stay_in_registers(device, width):
@@ -185,7 +185,7 @@ def test_what_a_constant_leaves_out_takes_nothing():
     assert not any(isinstance(op, arith.CmpiOp) for op in whole.walk())
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("device", DEVICES[:3])
 @pytest.mark.parametrize("width", [64, 96, 256])
 def test_attention_goes_online_on_gpus_however_wide_its_heads_are(device, width):

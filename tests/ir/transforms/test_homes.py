@@ -33,7 +33,7 @@ def network() -> dict[str, Any]:
     }
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("resident", [0, 2])
 @pytest.mark.parametrize(("homes", "copies"), [
     ({"features": Home.MEMORY}, ()), ({"features": Home.MEMORY}, ("features",)), ({"features": Home.SHARED}, ()),

@@ -56,7 +56,7 @@ def strange_rows() -> np.ndarray[Any, Any]:
     return x
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("facts", [Facts(), Facts({"N": LENGTH}), Facts(multiples={"N": 2})])
 @pytest.mark.parametrize(("tile", "chunk"), [(1, 16), (4, 8), (4, 2), (16, 1)])
 @pytest.mark.parametrize("function", ["exp", "exp2"])
@@ -76,7 +76,7 @@ def test_rows_of_nothing_sum_to_nothing(facts: Facts) -> None:
     run_three_ways(parse_module(SUMS.replace("EXP", "exp")), arguments, {"M": 3, "N": 0}, plan, facts, tolerance=0)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("homes", "launches"), [
     ({}, ()), ({}, ("sum",)), ({"row": Home.SHARED}, ()), ({"row": Home.MEMORY}, ("sum",)),
     ({"row": Home.MEMORY, "e": Home.SHARED}, ()), ({"e": Home.MEMORY}, ("sum",)),

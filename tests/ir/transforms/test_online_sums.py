@@ -182,6 +182,7 @@ def sums_of_rows(x: Float[vk.Tensor, "M N"], v: Float[vk.Tensor, "N E"], out: Fl
     out[i, e] = value
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("chunk", [3, 8])
 @pytest.mark.parametrize("length", [100, 5000, 40_000])

@@ -127,7 +127,7 @@ def test_loads_are_of_the_places_that_the_text_names(form: str, turn: int) -> No
     np.testing.assert_array_equal(arguments["out"], expected)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("turn", range(3))
 @pytest.mark.parametrize("divisor", [2, 3, 4])
 @pytest.mark.parametrize("factor", [-2, -1, 2, 3, 4, 5])

@@ -49,7 +49,7 @@ def check(call: Call, plan: Plan, exact: bool = False, **options) -> None:
     assert not call.difference(call.run(lowered, **options))
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("plan", PLANS.values(), ids=["held", "recomputed", "shared", "memory", "split"])
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_softmax(plan, dtype):
@@ -59,7 +59,7 @@ def test_softmax(plan, dtype):
         check(softmax(rows, columns, dtype, seed, padding=rows), plan, exact, order=seed)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("plan", [HELD, RECOMPUTED, SPLIT], ids=["held", "recomputed", "split"])
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_layer_norm(plan, dtype):

@@ -70,7 +70,7 @@ def test_extrema_keep_nan_wherever_it_is(kind: str, lanes: str) -> None:
         np.testing.assert_array_equal(out, REDUCE[kind](x, axis=1, keepdims=True))
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", ["max", "min"])
 @pytest.mark.parametrize("element", ["i8", "i16", "i32", "i64"])
 @pytest.mark.parametrize("lanes", ["lanes i", "lanes j", ""])

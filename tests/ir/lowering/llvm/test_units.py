@@ -58,7 +58,7 @@ PLANS = [
 ]
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("shape", "turned"), CASES)
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_int8_wraps_as_the_sum_of_products_does() -> None:
     assert (out == np.int64(128 * 128 * k).astype(np.int32)).all()
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("shape", "turned"), CASES)
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize(("unit", "register_bytes"), [("avx512-bf16", 64), ("avx512-bf16", 32), ("neon-bf16", 16)])
@@ -191,7 +191,7 @@ def test_blocks_of_int8_are_exact_and_as_interpreted(
         np.testing.assert_array_equal(out, seen)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("shape", "turned"), CASES)
 @pytest.mark.parametrize("plan", BLOCK_PLANS)
 def test_blocks_of_bf16_are_within_the_bound_and_as_interpreted(

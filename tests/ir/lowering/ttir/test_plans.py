@@ -73,7 +73,7 @@ def test_matmul(tiles: tuple[int, int], chunk: int, splits: dict[str, int]) -> N
     assert_same(module, lowered(module, plan, Facts()), arguments, {"M": 19, "N": 70, "K": 45})
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("resident", [0, 2])
 @pytest.mark.parametrize("plan", [
     Plan({"i": 8}, {"n": 8}, copies=("features",)), Plan({"i": 4}, {"n": 16}),
