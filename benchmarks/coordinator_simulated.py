@@ -1,7 +1,9 @@
 """Simulated tasks beside measured ones: p50 and p99 of calls of high priority beside a task of low priority.
 
 Durations and gaps of both tasks are recorded alone; what they cost each other's caches and bandwidth is as modelled.
-The simulation of the pair is compared with the pair itself, which runs at once after the recording.
+The simulation of the pair is compared with the pair itself. Both are of `SLICES` short slices in turns, so that other
+load falls on all of them; the first call of a slice does not count. How far the pair's quantiles are known at all is
+told by what they were in every second slice over the others.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import ctypes
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 from common import Quartiles
@@ -28,6 +31,9 @@ from vkernels.runtime.pool_priority_ir import HAND_OVER_SECONDS
 from vkernels.targets.host_cpu import usable_cores
 
 SIMULATED_SECONDS = 2.0
+SLICES = 6
+"""Of a round, an even number."""
+PARTS = (0.5, 0.99)
 
 
 @dataclass
@@ -38,6 +44,11 @@ class Recorded:
     gaps: list[float] = field(default_factory=list)
     compilation: Compilation | None = None
     _ended: float | None = None
+    _is_first: bool = False
+
+    def begin(self) -> None:
+        """A slice begins."""
+        self._ended, self._is_first = None, True
 
     def watch(self, compilation: Compilation, record: LaunchRecord) -> See:
         self.compilation = compilation
@@ -45,24 +56,26 @@ class Recorded:
         def see(start: float, end: float, is_alone: bool) -> None:
             if self._ended is not None:
                 self.gaps.append(start - self._ended)
-            self.took.append(end - start)
-            self._ended = end
+            if not self._is_first:
+                self.took.append(end - start)
+            self._ended, self._is_first = end, False
 
         return see
 
 
-def recorded(call: Callable[[], object], seconds: float, gap: float | None, priority: Level) -> Recorded:
-    """Record a task alone: with a sleep between calls, or in a loop where there is no gap."""
-    found = Recorded()
+def record(found: Recorded, call: Callable[[], object], seconds: float, gap: float | None, priority: Level) -> None:
+    """Record a slice of a task alone, and two gaps at least: with a sleep between calls, or in a loop where there is no
+    gap."""
+    found.begin()
     observe(found)
-    begin = time.perf_counter()
+    begin, calls = time.perf_counter(), 0
     with vk.priority(priority):
-        while time.perf_counter() - begin < seconds:
+        while time.perf_counter() - begin < seconds or calls < 3:
             call()
+            calls += 1
             if gap is not None:
                 time.sleep(gap)
     stop_observing(found)
-    return found
 
 
 def tasks_of(high: Recorded, low: Recorded) -> list[SimulatedTask]:
@@ -78,7 +91,7 @@ def tasks_of(high: Recorded, low: Recorded) -> list[SimulatedTask]:
     return [
         SimulatedTask(
             "high", "high", high.took, high.gaps, one.threads,
-            slower={"low": slowdown(spaces[0], one.plan, [other.demand])},
+            slower={"low": slowdown(spaces[0], one.plan, [other.demand])}, begins_with_core=True,
             refetched=refetch_seconds(one.demand, [other.demand], one.limits, float(np.median(high.gaps))),
         ),
         SimulatedTask(
@@ -90,8 +103,8 @@ def tasks_of(high: Recorded, low: Recorded) -> list[SimulatedTask]:
 
 def simulated(seconds: float, rounds: int, gap: float, only: str) -> Iterator[str]:
     """A line for each pair: simulated over measured, medians of the rounds with their quartiles."""
-    yield "| high | low | p50 measured | simulated / measured | p99 measured | simulated / measured |"
-    yield "|---|---|---|---|---|---|"
+    yield f"| high | low |{' p{} measured | again / measured | simulated / measured |' * 2}".format(50, 99)
+    yield "|---|---|" + "---|" * 6
     within = []
     for high_name in HIGH:
         for low_name in LOW:
@@ -100,20 +113,30 @@ def simulated(seconds: float, rounds: int, gap: float, only: str) -> Iterator[st
             high, low = HIGH[high_name](), Beside(low_name, ctypes.c_int64())
             with vk.patient():
                 high()
-            found, ratios = list[list[float]](), list[list[float]]()
+            measured = list[list[float]]()
+            again, ratios = list[list[float]](), list[list[float]]()
             for number in range(rounds):
-                tasks = tasks_of(recorded(high, seconds, gap, "high"), recorded(low.call, seconds, None, "low"))
-                calls, _ = simulate(tasks, usable_cores(), SIMULATED_SECONDS, number)
-                took = durations(high, low, seconds, gap, 0)
-                found.append([float(np.quantile(took, part)) for part in (0.5, 0.99)])
-                ratios.append([calls.quantile(part) / got for part, got in zip((0.5, 0.99), found[-1], strict=True)])
+                alone, other, took = Recorded(), Recorded(), list[list[float]]()
+                for _ in range(SLICES):
+                    record(alone, high, seconds / SLICES, gap, "high")
+                    record(other, low.call, seconds / SLICES, None, "low")
+                    took.append(durations(high, low, seconds / SLICES, gap, 3)[1:])
+                calls, _ = simulate(tasks_of(alone, other), usable_cores(), SIMULATED_SECONDS, number)
+                first, second = (list(chain(*took[each::2])) for each in range(2))
+                measured.append([float(np.quantile(first + second, part)) for part in PARTS])
+                again.append([float(np.quantile(second, part) / np.quantile(first, part)) for part in PARTS])
+                ratios.append([calls.quantile(part) / got for part, got in zip(PARTS, measured[-1], strict=True)])
             shown = []
             for number in range(2):
-                times, ratio = (Quartiles.of([each[number] for each in of]) for of in (found, ratios))
+                times, known, ratio = (Quartiles.of([each[number] for each in of]) for of in (measured, again, ratios))
                 within.append((number, abs(ratio.median - 1) <= 0.15))
-                shown.append(f"{1e6 * times.median:.0f} µs | {ratio.median:.2f} ({ratio.lower:.2f}–{ratio.upper:.2f})")
+                shown.append(f"{1e6 * times.median:.0f} µs | {as_text(known)} | {as_text(ratio)}")
             yield f"| {high_name} | {low_name} | {' | '.join(shown)} |"
     yield ""
     for number, name in enumerate(("p50", "p99")):
         good = [is_good for of, is_good in within if of == number]
         yield f"{name}: {sum(good)} of {len(good)} pairs within 15 %"
+
+
+def as_text(ratio: Quartiles) -> str:
+    return f"{ratio.median:.2f} ({ratio.lower:.2f}–{ratio.upper:.2f})"

@@ -49,6 +49,18 @@ def test_a_call_waits_for_the_rest_of_a_turn():
     assert high.quantile(0.5) == pytest.approx(1.2e-3, rel=0.03)
 
 
+def test_a_call_on_a_cpu_begins_when_its_thread_has_a_core():
+    """A thread that waits for a core has not called yet: the time is not a part of the call that is measured."""
+    low = task("low", "low", duration=0.1, gap=0.0, turn=4e-4)
+    (high, _), (gpu, _) = (
+        simulate([task("high", "high", gap=1.37e-3, begins_with_core=begins), low], 1, 30.0, fresh_seed())
+        for begins in (True, False)
+    )
+    assert high.quantile(1) == pytest.approx(1e-3)
+    assert gpu.quantile(1) > 1.2e-3
+    assert high.rate == pytest.approx(gpu.rate, rel=0.02)
+
+
 def test_what_cannot_be_interrupted_is_waited_for():
     random_ = random.Random(fresh_seed())
     gaps = [random_.uniform(0.01, 0.03) for _ in range(500)]

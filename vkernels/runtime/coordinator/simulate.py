@@ -27,7 +27,9 @@ class SimulatedTask:
     `durations`, `gaps`: as recorded alone, of calls and from the end of a call to the next; each is drawn anew for
     every call. `threads`: cores that a call uses. `turn`: the longest that it keeps cores when they are wanted by
     calls of higher priority. `slower`: by names of other tasks, how many times as long calls take while these run.
-    `refetched`: what a call takes longer if another task ran since the call before.
+    `refetched`: what a call takes longer if another task ran since the call before. `begins_with_core`: whether a call
+    begins when its thread has a core, as calls on a CPU are measured: what the thread waits for the first one is not
+    part of it.
     """
 
     name: str
@@ -38,12 +40,13 @@ class SimulatedTask:
     turn: float = 5e-5
     slower: Mapping[str, float] = field(default_factory=dict)
     refetched: float = 0.0
+    begins_with_core: bool = False
 
 
 @dataclass(frozen=True)
 class SimulatedCalls:
-    """What a task's calls took. `durations`: seconds of each complete call, its waiting included; `rate`: calls a
-    second."""
+    """What a task's calls took. `durations`: seconds of each complete call, its waiting included, but for that before
+    it begins; `rate`: calls a second."""
 
     name: str
     durations: tuple[float, ...]
@@ -76,7 +79,7 @@ def simulate(tasks: Sequence[SimulatedTask], cores: int, seconds: float, seed: i
         _grant(running, cores, now)
         step = min(seconds - now, *(each.until_change(now) for each in running))
         for each in running:
-            each.work_for(step)
+            each.work_for(now, step)
         now += step
         for each in running:
             each.change(now, running, cores)
@@ -110,6 +113,7 @@ class _Running:
         self.cores = self.rate = 0.0
         self.keeps_until = -math.inf
         self.is_cold = False
+        self.has_begun = False
 
     @property
     def is_at_work(self) -> bool:
@@ -122,8 +126,11 @@ class _Running:
         ends = self.left / self.rate if self.rate > 0 else math.inf
         return min(ends, self.keeps_until - now) if self.keeps_until > now else ends
 
-    def work_for(self, step: float) -> None:
+    def work_for(self, now: float, step: float) -> None:
+        """Work until a while after this time."""
         if self.in_call:
+            if not self.has_begun and self.rate > 0:
+                self.began, self.has_begun = now, True
             self.left -= step * self.rate
 
     def change(self, now: float, everybody: Sequence[_Running], cores: int) -> None:
@@ -135,7 +142,7 @@ class _Running:
             for each in everybody:
                 each.is_cold |= each is not self
         elif not self.in_call and self.resumes <= now:
-            self.in_call, self.began = True, now
+            self.in_call, self.began, self.has_begun = True, now, not self.task.begins_with_core
             self.left = self._chance.choice(self.task.durations) + (self.task.refetched if self.is_cold else 0.0)
             self.is_cold = any(each.in_call for each in everybody if each is not self)
             self._take_cores(now, everybody, cores)
