@@ -82,8 +82,8 @@ def test_the_stack_of_modes_is_as_before():
 def followed(stretches, calls):
     """Why a follower of these stretches has left, if it has."""
     why = []
-    follower = FunctionFollower(stretches, lambda reason, given: why.append(reason))
-    follower.enter(0)
+    follower = FunctionFollower(lambda reason, given: why.append(reason))
+    follower.enter(0, [stretches])
     try:
         calls(follower)
     finally:
@@ -97,7 +97,7 @@ def test_a_stretch_is_what_the_program_calls():
 
     def calls(mode):
         y = torch.nn.functional.relu(x + 1)
-        mode.next(False) if mode is recorder else mode.enter(1)
+        mode.next(False) if mode is recorder else mode.enter(1, [(None, None)])
         (y @ weight).sum().backward()
         assert y.size(0) == 4
         assert y.dtype == torch.float32

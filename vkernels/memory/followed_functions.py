@@ -157,20 +157,24 @@ class FunctionFollower(FunctionMode):
     """Follows a call's stretches. `differs`: called with a reason, and with what the program holds, before a function
     that was not called there before, or after one whose result has another shape."""
 
-    def __init__(self, stretches: Sequence[Stretch], differs: Callable[[str, Any], None]):
+    def __init__(self, differs: Callable[[str, Any], None]):
         super().__init__()
-        self._stretches, self._differs = stretches, differs
+        self._differs = differs
         self._at, self._part, self._count = 0, -1, -1
         self._expected: tuple[Called, ...] = ()
+        self._others: list[Stretch] = []
         self._made: list[StorageWeakRef] = []
 
-    def enter(self, part: int) -> None:
-        """Follow a stretch from its beginning, or go on with it."""
-        expected = self._stretches[part] if part < len(self._stretches) else None
+    def enter(self, part: int, calls: Sequence[Sequence[Stretch]]) -> None:
+        """Follow a stretch of what the call may be from its beginning, or go on with it."""
+        found = [each[part] if part < len(each) else None for each in calls]
         if part != self._part:
             self._part, self._at = part, 0
-        self._expected, self._count = expected or (), -1 if expected is None else len(expected)
-        self.goes_on(expected is not None)
+        self._expected, self._count, self._others = (), -1, []
+        if None not in found and found:
+            self._expected, self._others = found[0] or (), found[1:]
+            self._count = len(self._expected)
+        self.goes_on(self._count >= 0)
 
     def leave(self) -> None:
         """Follow no longer."""
@@ -186,19 +190,31 @@ class FunctionFollower(FunctionMode):
         part, at, kwargs = self._part, self._at, kwargs or {}
         if self._count < 0:
             return func(*args, **kwargs)
-        self._at, shape = at + 1, None
-        if at >= self._count:
+        self._at = at + 1
+        if not self._is_expected(at, func, args):
             self._leave_at(func, args, kwargs)
-        else:
-            expected, sizes, shape = self._expected[at]
-            if (expected is not func and expected != func) or (sizes and sizes != sizes_of(args)):
-                self._leave_at(func, args, kwargs)
         out = func(*args, **kwargs)
         if isinstance(out, torch.Tensor) and out.layout is torch.strided:
             self._made.append(StorageWeakRef(out.untyped_storage()))  # type: ignore[no-untyped-call]
-        if shape is not None and self._count >= 0 and self._part == part and getattr(out, "shape", None) != shape:
-            self._leave_at(func, args, out)
+        if self._count >= 0 and self._part == part:
+            shape = self._expected[at].shape
+            if shape is not None and getattr(out, "shape", None) != shape:
+                self._leave_at(func, args, out)
         return out
+
+    def _is_expected(self, at: int, func: Any, args: Any) -> bool:
+        """Whether a function is the next of a stretch; it is that of another kind of call from here on, if need be."""
+        if at < self._count:
+            expected, sizes, _ = self._expected[at]
+            if (expected is func or expected == func) and (not sizes or sizes == sizes_of(args)):
+                return True
+        others, before = self._others, self._expected[:at]
+        while others:
+            other = others.pop(0) or ()
+            if other[:at] == before and len(other) > at and other[at].function == func:
+                self._expected, self._count = other, len(other)
+                return self._is_expected(at, func, args)
+        return False
 
     def _leave_at(self, func: Any, args: Any, more: Any) -> None:
         self._count = -1

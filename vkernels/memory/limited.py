@@ -316,6 +316,8 @@ class Limited(Generic[P, R]):
         self._changes = self._changes + 1 if changed else 0
         if not changed:
             self._was_followed, self._pause = True, 1
+        if changed and failed is None and self._unwatched is not None and self._unwatched.is_patient:
+            return
         repeats = changed and self._search.deviates(self._facts["calls"])
         if failed is not None or repeats or self._changes >= CHANGES:
             was_followed = self._was_followed or repeats

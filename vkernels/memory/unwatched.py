@@ -6,7 +6,7 @@ Now and then a call is watched all along, to notice memory that grows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -14,16 +14,15 @@ import torch
 from torch._C import _len_torch_dispatch_stack
 from torch.utils._python_dispatch import _pop_mode, _push_mode
 
+from .call_order import CallOrder, kinds_of, remaining
 from .demand_executor import DemandExecutor
 from .followed_functions import FunctionFollower, FunctionRecorder
 from .held_results import HeldResults
 from .landmarks import (
     Landmark,
     Passage,
-    agree,
     alike,
     arguments_of,
-    is_at,
     is_optimiser,
     name_of,
     nodes_of_autograd,
@@ -79,9 +78,13 @@ class PassageRecorder:
         repeated = [each for each in found if each is not None and not each.moved]
         return repeated if len(repeated) == period else None
 
+    def kinds(self) -> CallOrder | None:
+        """Return the kinds of all calls, if they need no watching in any order."""
+        return kinds_of(self._passages)
+
 
 class UnwatchedCalls:
-    """The calls of periods, one after another.
+    """Calls in an order.
 
     `changed`: why the last call was watched from where it differed. `grows`: it was watched all along, and needed more
     than those before. `over`: how a call may have been above the limit unnoticed. `saved`: its saved tensors on the
@@ -89,20 +92,25 @@ class UnwatchedCalls:
     """
 
     def __init__(
-        self, step: Any, passages: Sequence[Passage], demand: DemandExecutor, results: HeldResults, room: int,
+        self, step: Any, order: CallOrder, demand: DemandExecutor, results: HeldResults, room: int,
         saved: SavedTensors | None = None,
     ):  # fmt: skip
         self.changed = ""
         self.grows = False
         self.over = ""
         self.saved = saved
-        self._step, self._passages, self._demand = step, passages, demand
+        self._step, self._order, self._demand = step, order, demand
         self._results, self._room = results, room
         self._away = demand.away()
         self._next, self._check = CHECK, 2 * CHECK
         """Calls until one is watched all along, and then until the one after that."""
-        self._part = self._unseen = self._base = 0
+        self._unseen = self._base = 0
         """Of them, calls since the last one that was watched; and the most bytes of the device before a call."""
+
+    @property
+    def is_patient(self) -> bool:
+        """Whether calls that differ are no reason to record again."""
+        return self._order.is_patient
 
     def begin(self) -> None:
         """Before the first call: move back what calls recorded in other ways have moved since."""
@@ -124,7 +132,7 @@ class UnwatchedCalls:
 
     def _more(self, most: int) -> int:
         """How many bytes more were allocated at once than in recorded calls."""
-        return most - self._base - max(each.most for each in self._passages)
+        return most - self._base - max(each.most for each in self._order.passages)
 
     def _compare(self, before: int | None) -> None:
         """After a call that was not watched."""
@@ -139,17 +147,20 @@ class UnwatchedCalls:
     @contextmanager
     def running(self, args: Any, kwargs: Any) -> Iterator[None]:
         """Run the next call."""
-        part, demand, saved = self._part, self._demand, self.saved
-        expected = self._passages[part]
-        self._part, self._next = (part + 1) % len(self._passages), self._next - 1
+        demand, saved, order = self._demand, self.saved, self._order
         outer, first, moves = _len_torch_dispatch_stack(), nodes_of_autograd(), demand.counts.moves()
+        self._next -= 1
         is_checked, is_watched, was_changed = self._next < 0, False, bool(self.changed)
-        passed, count, held = -1, len(expected.landmarks), self._results.bytes() if is_checked else 0
-        most = self._measure()
-        as_before = agree(expected.arguments, arguments_of(args, kwargs))
-        self.changed = "" if as_before else "the arguments have other shapes or values"
-        if not self.changed and self._results.exceed(expected.held + self._room):
+        passed, held = -1, self._results.bytes() if is_checked else 0
+        most, possible = self._measure(), order.begin(arguments_of(args, kwargs))
+        self.changed = "" if possible else "the arguments have other shapes or values"
+        if possible and self._results.exceed(min(each.held for each in possible) + self._room):
             self.changed = "more results of earlier calls are held than there is room for"
+
+        def live_at(begin: int, end: int) -> int:
+            """The most bytes on the device at some landmarks, of all that the call may be."""
+            spans = [(each.live, min(max(begin, 0), len(each.live) - 1)) for each in possible if each.live]
+            return max((size for live, at in spans for size in live[at:end] or live[at:]), default=0)
 
         def watch(given: Any = (), live: int = 0) -> None:
             nonlocal is_watched
@@ -162,56 +173,61 @@ class UnwatchedCalls:
                 _push_mode(each)
 
         def note(landmark: Landmark, given: Any) -> None:
-            nonlocal passed
+            nonlocal passed, possible
             passed += 1
             if not self.changed and not (saved is not None and saved.changed):
-                if passed < count and is_at(expected.landmarks[passed], landmark):
+                found = remaining(possible, passed, landmark)
+                if found:
+                    possible = found
                     if not is_watched:
-                        follower.leave() if is_optimiser(landmark) else follower.enter(passed + 1)
+                        follower.leave() if is_optimiser(landmark) else follow()
                     return
                 self.changed = f"call {passed} of a module or optimiser, {name_of(landmark)}, differs from before"
             if not is_watched and torch._C._current_graph_task_id() == -1:  # modes end with a node of backward
-                watch(given, expected.live[min(passed, count - 1)] if count else 0)
+                watch(given, live_at(passed, passed + 1))
 
-        def resume() -> None:
+        def follow() -> None:
             if not is_watched and not self.changed:
-                follower.enter(passed + 1)
+                follower.enter(passed + 1, [each.stretches for each in possible])
 
         def differs(why: str, given: Any) -> None:
             self.changed = self.changed or why
             if not is_watched and torch._C._current_graph_task_id() == -1:
-                near = expected.live[max(passed, 0) : passed + 2]
-                has_graph = nodes_of_autograd() != first
-                watch(given, max(near, default=demand.limit - self._room) if has_graph else 0)
+                has_graph = nodes_of_autograd() != first  # of tensors that no name leads to
+                watch(given, live_at(passed, passed + 2) or demand.limit - self._room if has_graph else 0)
 
         def leaves(tensor: torch.Tensor, live: int) -> bool:
             if not is_watched and torch._C._current_graph_task_id() == -1:
                 watch(tensor, live)
             return not is_watched
 
-        follower = FunctionFollower(expected.stretches, differs)
-        hooks = nullcontext() if saved is None else saved.running(part, leaves)
-        if is_checked or was_changed or self.changed:  # a call that differs may leave other tensors
+        follower = FunctionFollower(differs)
+        hooks = nullcontext() if saved is None else saved.running(order.part, leaves)
+        if is_checked or was_changed or self.changed or not order.knows(possible):  # a call may leave other tensors
             watch()
-        else:
-            follower.enter(0)
+        was_watched = is_watched
+        follow()
         try:
-            with passing(note, resume), hooks:
+            with passing(note, follow), hooks:
                 yield
         finally:
             follower.leave()
             self.changed = self.changed or ("" if saved is None else saved.changed)
-            if not self.changed and (passed + 1 < count or nodes_of_autograd() - first != expected.nodes):
+            shape = passed + 1, nodes_of_autograd() - first
+            ended = next((each for each in possible if (len(each.landmarks), each.nodes) == shape), None)
+            if not self.changed and ended is None:
                 self.changed = "the call has other operations than before, after the last call of a module or optimiser"
-            self.grows, self._unseen = False, self._unseen + 1
+            self.grows, self._unseen, moved = False, self._unseen + 1, False
             if not is_watched:
                 self._compare(most)
             else:
                 _pop_mode()
                 demand.end()
                 moved = demand.counts.moves() != moves
-                self.grows = is_checked and not self.changed and (moved or demand.live() - held > expected.own)
+                own = max(each.own for each in order.passages)
+                self.grows = is_checked and not self.changed and (moved or demand.live() - held > own)
                 if self.grows and moved:
                     self.over = f"a call needs more than those before, of which {self._unseen - 1} were not watched"
+            order.came(None if self.changed else ended, was_watched and not moved)
         if is_checked:
             self._next, self._check, self._unseen = self._check, min(2 * self._check, MAX_CHECK), 0

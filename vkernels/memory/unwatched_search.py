@@ -9,6 +9,7 @@ from typing import Any
 
 from vkernels.ir.errors import TraceError
 
+from .call_order import CallOrder
 from .demand_executor import DemandExecutor
 from .held_results import HeldResults
 from .landmarks import Passage, shows_shapes
@@ -71,8 +72,11 @@ class UnwatchedSearch:
         try:
             recorded = recorded_of(joined(tracer.watched, period), "step")
         except TraceError:
+            order = self._passages.kinds() if self.way is Way.AS_THEY_ARE else None
             self.way = Way.WATCHED
-            return None
+            if order is None or not all(map(shows_shapes, order.passages)):
+                return None
+            return UnwatchedCalls(self._step, order, self._demand, self._results, 0)
         way, saved, passages = self.way, self._saved, self._passages.repeated(period)
         if saved is not None and saved.changed:
             passages = None
@@ -102,7 +106,7 @@ class UnwatchedSearch:
         self, passages: Sequence[Passage], recorded: Recorded, saved: SavedTensors | None
     ) -> UnwatchedCalls:  # fmt: skip
         room = self._demand.limit - max(self._live_at(recorded, passages[-1].kept))
-        return UnwatchedCalls(self._step, passages, self._demand, self._results, room, saved)
+        return UnwatchedCalls(self._step, CallOrder(passages), self._demand, self._results, room, saved)
 
     def _saved_as(self, uses: list[list[SavedUse]]) -> SavedTensors:
         return SavedTensors(self._demand.device, self._demand.heap, uses)
