@@ -31,7 +31,7 @@ from farm_real import run_real, times_to_near
 
 from vkernels.farm.boosting import Boosted
 from vkernels.farm.history import History
-from vkernels.farm.nodes import SLOT_SECONDS, Ces, Demand, RecentPeak, Rule, demand_of, replay
+from vkernels.farm.nodes import SLOT_SECONDS, Ces, Demand, RecentPeak, Rule, demand_of, reactive, replay
 from vkernels.farm.order import Bounded, Fifo, Qssf, Sjf, Srtf
 from vkernels.farm.simulate import simulate
 from vkernels.farm.traces import read_jobs, read_nodes
@@ -41,6 +41,7 @@ BOUNDS = (30e3, 35e3, 40e3, 41e3, 41.5e3, 42e3, 43e3, 45e3, 50e3, 60e3, 1e9)
 FORTNIGHTS = ("2017-10-11", "2017-10-27", "2017-11-05", "2017-11-17", "2017-12-01")
 SLOTS = 14 * 24 * 3600 // SLOT_SECONDS
 BUFFERS = (5, 10, 15, 20, 25, 30, 40)
+OURS = (5, 6, 10, 15, 17, 20, 22, 25, 30, 34, 40, 46)
 app = typer.Typer()
 
 
@@ -83,10 +84,10 @@ def nodes(trace: Path) -> None:
     starts = [_index(demand, day) for day in FORTNIGHTS]
     typer.echo(f"| rule | buffer | five fortnights | {FORTNIGHTS[-1]} alone |\n|---|---|---|---|")
     for name, rule in _rules(demand):
-        for buffer in BUFFERS:
+        for buffer in OURS if name == "ours" else BUFFERS:
             found = [replay(demand, rule(buffer), start, SLOTS) for start in starts]
             figures = np.array([(100 * each.utilisation, each.short, each.wakes / 14) for each in found])
-            cells = ["{:.1f} %, {:.1f} short, {:.2f} a day".format(*each) for each in (figures.mean(0), figures[-1])]
+            cells = ["{:.2f} %, {:.1f} short, {:.2f} a day".format(*each) for each in (figures.mean(0), figures[-1])]
             typer.echo(f"| {name} | {buffer} | {' | '.join(cells)} |")
 
 
@@ -142,7 +143,7 @@ def _rules(demand: Demand) -> Iterator[tuple[str, Callable[[int], Rule]]]:
     shifted = {"CES, as three hours ago": 18, "CES, as a day ago": 144, "CES, oracle": 0}
     for name, back in shifted.items():
         yield name, lambda buffer, back=back: Ces(demand, buffer, lambda now: active[now - back : now - back + 60])
-    yield "reactive", lambda buffer: RecentPeak(demand, buffer, window=36, wakes=1, only_falling=False)
+    yield "reactive", lambda buffer: reactive(demand, buffer)
     yield "ours", lambda buffer: RecentPeak(demand, buffer)
 
 

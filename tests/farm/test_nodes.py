@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vkernels.farm.nodes import SLOT_SECONDS, Ces, Demand, RecentPeak, Rule, demand_of, replay
+from vkernels.farm.nodes import SLOT_SECONDS, Ces, Demand, RecentPeak, Rule, demand_of, reactive, replay
 from vkernels.farm.traces import NodeCount
 from vkernels.ir.errors import OptionError
 
@@ -28,7 +28,7 @@ def yesterday(of: Demand) -> Callable[[int], np.ndarray]:
 RULES: dict[str, Callable[[Demand, int], Rule]] = {
     "ces": lambda of, buffer: Ces(of, buffer, yesterday(of)),
     "ours": lambda of, buffer: RecentPeak(of, buffer),
-    "reactive": lambda of, buffer: RecentPeak(of, buffer, window=36, wakes=1, only_falling=False),
+    "reactive": reactive,
 }
 rules = st.sampled_from(sorted(RULES))
 actives = st.lists(st.integers(0, TOTAL), min_size=12, max_size=60)
@@ -65,11 +65,22 @@ def test_steady_work_needs_its_buffer_and_no_wake_ups(name):
 
 
 def test_a_rise_beyond_the_buffer_is_short_once_and_wakes_several_buffers():
-    of = demand([50] * 20 + [65, 70, 80] + [70, 60, 55, 50, 45, 40, 35, 30])
-    found = replay(of, RecentPeak(of, 10), 2, len(of.slot) - 2)
+    of = demand([50] * 20 + [65, 70, 75] + [70, 60, 55, 50, 45, 40, 35, 30])
+    found = replay(of, RecentPeak(of, 10, window=4, fall=0.0), 2, len(of.slot) - 2)
     assert (found.short, found.wakes) == (1, 1)
-    assert found.on[18] == TOTAL  # 65 + 4 × 10 are more than there are
-    assert found.on[-1] == 55 + 10
+    assert found.on[18:22].tolist() == [65 + 2 * 10] * 4
+    assert found.on[-3:].tolist() == [73, 68, 63]  # a third of what is beyond 60 and 55 goes at last
+
+
+@given(actives, st.integers(0, 20), st.integers(2, 5))
+def test_rules_do_not_depend_on_how_large_a_cluster_is(active, buffer, times):
+    small, large = (
+        Demand(np.arange(len(active)), np.array(active) * scale, np.full(len(active), TOTAL * scale))
+        for scale in (1, 1000 * times)
+    )
+    one = replay(small, RecentPeak(small, buffer, falling=0), 2, len(active) - 2)
+    other = replay(large, RecentPeak(large, 1000 * times * buffer, falling=0), 2, len(active) - 2)
+    assert (np.abs(other.on / (1000 * times) - one.on) <= 3).all()  # whole nodes are rounded
 
 
 def test_counts_are_gathered_by_their_peak_and_gaps_are_left_out():

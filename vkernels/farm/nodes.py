@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -17,6 +18,8 @@ Whole = NDArray[np.int64]
 SLOT_SECONDS = 600
 FIRST_SLOTS = 6
 """Slots at the start in which a replay keeps the buffer on, whatever the rule: the published policy's first hour."""
+LEAST_FALL = 0.1
+"""Nodes by which demand must be below that of slots before to count as falling, as in the published policy."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ class Ces:
         on = min(on, int(self.demand.total[now]))
         expected = self.forecast(now)
         soon, later = expected[: len(expected) // 2].mean(), expected.mean()
-        is_falling = active[now - 2 : now].mean() - active[now] >= 0.1 and active[now] >= soon
+        is_falling = active[now - 2 : now].mean() - active[now] >= LEAST_FALL and active[now] >= soon
         if not is_falling or now < self._stable:
             return on
         self._stable = now
@@ -84,17 +87,19 @@ class Ces:
 
 @dataclass
 class RecentPeak:
-    """Keep the peak of the last `window` slots and the buffer on; wake `wakes` buffers at once where nodes are short.
+    """Release towards the peak of the last `window` slots and the buffer, a `part` of what is beyond in each slot.
 
-    `window` 36 and `wakes` 1 without `only_falling` is a purely reactive rule. `only_falling`: release only while fewer
-    nodes are at work than in the two slots before.
+    Nodes are released only while fewer are at work, by `fall` buffers, than in the mean of the `falling` slots before;
+    0: always. Where nodes are short, `wakes` buffers are woken at once.
     """
 
     demand: Demand
     buffer: int
-    window: int = 6
-    wakes: int = 4
-    only_falling: bool = True
+    window: int = 18
+    wakes: int = 2
+    falling: int = 3
+    fall: float = 0.04
+    part: float = 1 / 3
 
     def starts(self, slot: int) -> None:
         pass
@@ -103,9 +108,16 @@ class RecentPeak:
         active = self.demand.active
         if before < active[now]:
             return int(active[now]) + self.wakes * self.buffer
-        if self.only_falling and active[max(0, now - 2) : now].mean() - active[now] < 0.1:
+        least = max(LEAST_FALL, self.fall * self.buffer)
+        if self.falling and active[max(0, now - self.falling) : now].mean() - active[now] < least:
             return before
-        return min(before, int(active[max(0, now + 1 - self.window) : now + 1].max()) + self.buffer)
+        kept = int(active[max(0, now + 1 - self.window) : now + 1].max()) + self.buffer
+        return before - math.ceil(max(0, before - kept) * self.part)
+
+
+def reactive(demand: Demand, buffer: int) -> RecentPeak:
+    """A rule that keeps the peak of the last six hours and the buffer, and wakes a buffer beyond what is short."""
+    return RecentPeak(demand, buffer, window=36, wakes=1, falling=0, part=1.0)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """How many machines a farm keeps on: release idle ones while demand falls, wake others when they are short.
 
-The rules are those of `nodes.RecentPeak`. What releases and wakes is the user's: commands, run with the shell.
+The rules are those of `nodes.RecentPeak` and `nodes.reactive`, by which idle machines are released in the end even if
+demand does not fall. What releases and wakes is the user's: commands, run with the shell.
 """
 
 from __future__ import annotations
@@ -15,15 +16,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .nodes import Demand, RecentPeak
+from .nodes import Demand, RecentPeak, reactive
 
 _log = logging.getLogger(__name__)
 
 SLOT_SECONDS = 600.0
 """Seconds between two decisions to release."""
 KEPT_SLOTS = 144
-LONG_WINDOW = 36
-"""Slots whose peak is kept on even if demand does not fall: idle machines are released in the end."""
 COMMAND_SECONDS = 600.0
 """Seconds after which a command is ended."""
 
@@ -91,7 +90,7 @@ class Power:
         if len(active) < 3:
             return min(self.settings.most, max(on, active[-1] + self.settings.buffer))
         now, buffer = len(active) - 1, self.settings.buffer
-        falling, flat = RecentPeak(demand, buffer), RecentPeak(demand, buffer, LONG_WINDOW, only_falling=False)
+        falling, flat = RecentPeak(demand, buffer), reactive(demand, buffer)
         return min(self.settings.most, falling.on(now, on), flat.on(now, on))
 
 
