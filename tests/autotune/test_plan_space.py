@@ -85,7 +85,7 @@ def tunable(tmp_path_factory: pytest.TempPathFactory) -> str:
     return f"{path}:scaled"
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", QUICK)
 def test_the_chosen_and_the_plain_plan_are_points_the_chosen_one_first(spaces: dict[str, PlanSpace], name: str):
     space, task = spaces[name], one_task(name)
@@ -110,7 +110,7 @@ def test_no_point_but_somebodys_own_exceeds_the_limits(name: str, limits: Limits
             assert why_not(use, limits, 0.0) is None
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", QUICK)
 @pytest.mark.parametrize("limits", [TINY, *CPUS.values()], ids=["tiny", *CPUS])
 def test_calls_take_each_point_which_runs_as_modelled(name: str, limits: Limits):

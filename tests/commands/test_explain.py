@@ -141,7 +141,7 @@ def test_the_json_has_every_field_of_its_documentation(explained, kernel, target
     assert data["bottleneck"]
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(("kernel", "target"), CELLS)
 def test_the_page_needs_nothing_else_and_draws_within_its_frames(explained, kernel, target):  # noqa: F811
     found = explained(kernel, target)

@@ -37,7 +37,7 @@ LAUNCHED = {
 }
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("architecture", TARGETS)
 @pytest.mark.parametrize("name", LAUNCHED)
 def test_calls_are_compiled_for_their_device(

@@ -55,7 +55,7 @@ def sample(kernel, dtype, seed):
     return values
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kernel", [group_sums, channel_sums, largest, smallest], ids=lambda kernel: kernel.name)
 def test_positions_combine_in_the_place(kernel, dtype):

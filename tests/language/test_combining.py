@@ -95,6 +95,7 @@ def everywhere(kernel, *given):
 LENGTHS = [1, 2, 7, 33]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("length", LENGTHS)
 def test_a_linear_recurrence(length):
     random = np.random.default_rng(fresh_seed())
@@ -115,6 +116,7 @@ def test_the_largest_with_its_place(length):
         np.testing.assert_array_equal(place, x.argmax(1))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("length", LENGTHS)
 def test_a_variance_far_from_zero(length):
     x = (1e4 + np.random.default_rng(fresh_seed()).normal(size=(4, length))).astype(np.float32)
@@ -122,7 +124,7 @@ def test_a_variance_far_from_zero(length):
         np.testing.assert_allclose(out, x.astype(np.float64).var(1), rtol=2e-2, atol=1e-5)
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "uint8"])
 @pytest.mark.parametrize("length", LENGTHS)
 def test_elements_combine_in_order(length, dtype):
@@ -218,6 +220,7 @@ def test_a_function_is_elementwise():
         chooses_by_if(x, x.copy())
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("dtype", ["float32", "int64"])
 @pytest.mark.parametrize(
     "pin", [{"lanes": "j"}, {"lanes": "i"}, {"lanes": "j", "chunks": {"j": 16}}, {"chunks": {"j": 3}}]
@@ -256,7 +259,7 @@ def summed_areas(x: Shaped[vk.Tensor, "M R C"], out: Shaped[vk.Tensor, "M R C"],
     highest[i, v, u] = vk.cumulative_max(total, axis=v)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("rows", [1, 3, 16])
 @pytest.mark.parametrize("columns", [1, 4, 16])
 @pytest.mark.parametrize("lanes", ["i", "u", "v"])

@@ -61,7 +61,7 @@ def drawn(dtype: str, count: int, buckets: int) -> tuple[np.ndarray, np.ndarray]
     return random.integers(0, buckets, count), random.permutation(np.arange(1, count + 1)).astype(dtype)
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("count", [1, 37, 300])
 def test_every_update_finds_what_the_one_before_left(count, dtype):
@@ -86,7 +86,7 @@ def test_updates_beyond_a_tensor_find_0(dtype):
         np.testing.assert_array_equal(after, np.append(held[:1], np.full(36, 5, dtype)))
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("count", [1, 37, 300])
 def test_exchanges_lose_nothing(count, dtype):
@@ -98,7 +98,7 @@ def test_exchanges_lose_nothing(count, dtype):
             np.testing.assert_array_equal(found, np.sort(np.append(x[here], 0)))
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_maxima_that_are_found_rise(dtype):
     place, x = drawn(dtype, 100, 3)
@@ -111,7 +111,7 @@ def test_maxima_that_are_found_rise(dtype):
             assert here.sum() == 0 or (old[here] == -60).any()
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("count", [1, 37, 300])
 def test_one_claims_each_place(count, dtype):
@@ -196,6 +196,7 @@ def tickets_of_any(place: Int[vk.Tensor, "N"], count: Int[vk.Tensor, "B"], old: 
     old[i] = vk.atomic_add(count[place[i]], 1)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("kernel", [tickets, handed_on, raised, claimed], ids=lambda kernel: kernel.name)
 @pytest.mark.parametrize("dtype", ["int32", "float32"])
 def test_gpus_compile_them(kernel, dtype):

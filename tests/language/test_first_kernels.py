@@ -49,7 +49,7 @@ def assert_close(found, expected, scale=1.0):
     torch.testing.assert_close(found.double() / scale, expected / scale, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("n", [0, 1, 7, 10007])
 def test_vectors(kernels, dtype, n):
     a, b, out = normal(n, dtype=dtype), normal(n, dtype=dtype).flip(0), poisoned(n, dtype=dtype)
@@ -70,7 +70,7 @@ def test_rows(kernels, dtype, m, n):
     assert_close(out, x.double().cummax(1).values if n else x.double())
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("n", [0, 1, 5, 127])
 def test_causal_softmax(kernels, dtype, n):
     x, out = normal(n, n, dtype=dtype), poisoned(n, n, dtype=dtype)
@@ -94,7 +94,7 @@ def test_histogram(kernels, integer):
     assert count.tolist() == np.bincount(bins, minlength=100).tolist()
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("sizes", [(0, 3, 4, 5), (3, 0, 4, 5), (3, 4, 0, 5), (1, 1, 1, 1), (17, 33, 65, 9)])
 def test_two_layers(kernels, dtype, sizes):
     m, k, h, n = sizes

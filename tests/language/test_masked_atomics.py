@@ -48,7 +48,7 @@ def lowest(x: Shaped[vk.Tensor, "G N C"], keep: Bool[vk.Tensor, "G N C"], out: S
     vk.atomic_min(out[c], x[g, n, c], where=keep[g, n, c])
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kernel", [summed, highest, lowest], ids=lambda kernel: kernel.name)
 def test_only_positions_with_a_true_mask_combine(kernel, dtype):
@@ -72,6 +72,7 @@ def positives(x: Shaped[vk.Tensor, "M N"], row: Shaped[vk.Tensor, "M"], all: Sha
     vk.atomic_add(all[0], 2, where=x[i, j] > 0)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_mask_brings_its_axes(dtype):
     x = np.random.default_rng(fresh_seed()).integers(-3, 4, (6, 33)).astype(dtype)
@@ -104,7 +105,7 @@ def raised(
     old[i] = vk.atomic_max(held[index[i]], x[i], where=index[i] >= 0)
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kernel", [taken, claimed, raised], ids=lambda kernel: kernel.name)
 def test_an_update_with_a_false_mask_finds_0(kernel, dtype):
@@ -176,6 +177,7 @@ def test_a_mask_is_of_bool():
         of_a_number(np.ones(3, np.float32), np.zeros(1, np.float32))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("kernel", [taken, claimed, raised], ids=lambda kernel: kernel.name)
 @pytest.mark.parametrize("dtype", ["int32", "float32"])
 def test_gpus_compile_them(kernel, dtype):

@@ -58,7 +58,7 @@ def expected_of(x: np.ndarray, descending: bool) -> tuple[np.ndarray, np.ndarray
     return values.numpy(), places.numpy()
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "uint8", "int16", "float16"])
 @pytest.mark.parametrize("length", SIZES)
@@ -70,7 +70,7 @@ def test_rows_in_order(length, dtype, descending):
         np.testing.assert_array_equal(place, places)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kernel", [greatest, least], ids=lambda kernel: kernel.name)
 @pytest.mark.parametrize("dtype", ["float32", "int64"])
 @pytest.mark.parametrize(("length", "count"), [(1, 1), (9, 4), (33, 33), (40, 1)])

@@ -53,7 +53,7 @@ def extended(
     high[i, j] = w[i, j].to(vk.int64) * 100 + u[i, j]
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("m", "n"), SHAPES)
 def test_values_are_extended(m, n):
     seed = fresh_seed()
@@ -75,7 +75,7 @@ def around(w: Int4[vk.Tensor, "M N"], out: Int[vk.Tensor, "M N"], at: vk.Scalar)
     out[i, j] = beside + 256 * wide(w[i, 2 * j + 1]) + 4096 * wide(w[i, at + j]) + wide(w[i, at])
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("m", "n"), SHAPES)
 def test_positions_outside_are_zero(m, n):
     seed = fresh_seed()
@@ -102,7 +102,7 @@ def summed(w: Int4[vk.Tensor, "B _"], u: UInt4[vk.Tensor, "N"], rows: Int[vk.Ten
     total[one] = vk.sum(u[n].to(vk.int64), axis=n) + 1000 * vk.size("N")
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("m", "n"), [(m, n) for m, n in SHAPES if m])
 def test_a_size_that_only_bytes_have_is_twice_theirs(m, n):
     seed = fresh_seed()
@@ -145,7 +145,7 @@ def products(
     integers[i, j] = vk.dot(n8[i, k], w[j, k])
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("m", "n", "k"), [(3, 4, 8), (5, 2, 33), (1, 7, 0), (17, 40, 257), (64, 64, 128)])
 @pytest.mark.parametrize("is_turned", [False, True], ids=["by rows", "by columns"])
 def test_products(m, n, k, is_turned):
@@ -190,7 +190,7 @@ def quantised(
     u[j] = j  # the low bits
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("m", "n"), [(m, n) for m, n in SHAPES if m and n])
 def test_rows_are_stored(m, n):
     seed = fresh_seed()
@@ -220,7 +220,7 @@ def updated(w: Int4[vk.Tensor, "M B N"], row: Int[vk.Tensor, "B"], out: UInt4[vk
         out[2 * m + other, row[b], n] = w[m, b, n].to(vk.uint8) + other
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("n", [1, 6, 77])
 @pytest.mark.parametrize("is_turned", [False, True], ids=["by rows", "by columns"])
 def test_stores_in_loops_in_place_and_at_rows_of_a_tile(n, is_turned):

@@ -44,7 +44,7 @@ def test_matmul_is_right(size, dtype):
     assert_close(out, a.double() @ b.double(), terms=k, scale=k**0.5)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_bias_and_activation(activation):
     seed = fresh_seed()
@@ -77,7 +77,7 @@ def test_transposed_operands(dtype, of_a, of_b):
     assert_close(matmul(a, b), a.double() @ b.double(), terms=129, scale=12)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize(
     ("size", "dtype"),

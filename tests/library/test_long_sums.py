@@ -72,7 +72,7 @@ def test_sums_of_rows(pin: vk.Pin | None, length: int, kind: str) -> None:
     assert_summed(out, x, exact_sum(x), min(bound(length), pairwise(length)))
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", ["constant", "alternating", "ill-conditioned"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("name", ["sum_columns", "sum_in_a_range", "sum_in_a_ragged_range", "sum_of_sums"])
@@ -124,7 +124,7 @@ def test_products(kind: str, pin: vk.Pin | None) -> None:
         assert_summed(out, terms, exact_sum(terms), min(bound(length, products=True), pairwise(length)))
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("pin", [
     vk.Pin(online=("j",)), vk.Pin(online=("j",), chunks={"j": 16}), vk.Pin(online=("j",), tiles={"i": 4}, lanes="i"),
     vk.Pin(online=()),
@@ -162,7 +162,7 @@ def test_infinities_and_nan_stay(name: str) -> None:
     torch.testing.assert_close(out.double()[places_differ], expected[places_differ], rtol=1e-5, atol=0, equal_nan=True)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["sum_rows", "sum_columns", "sum_in_a_range", "sum_in_a_ragged_range", "products"])
 def test_code_for_gpus_sums_as_well(name: str) -> None:
     length = 3001

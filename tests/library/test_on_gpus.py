@@ -302,7 +302,7 @@ OTHERS = sorted({entry.name for entry in CATALOGUE} - {name for each in RUNS for
 """Kernels without a run: they are called with their sample inputs."""
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("on", GPUS.values(), ids=list(GPUS))
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_kernels_are_right_on_a_gpu(name: str, on: Limits) -> None:
@@ -323,7 +323,7 @@ def each_on_one() -> Iterator[Any]:
                 yield pytest.param(each, [calls[turn % len(calls)]], limits, id=f"{each.name}-{name}")
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(("each", "calls", "limits"), list(each_on_one()))
 def test_the_library_is_right_on_a_gpu(each, calls, limits):
     """One call on each of the GPUs."""

@@ -41,7 +41,7 @@ def layer_norm_reference(x, weight, bias, eps) -> torch.Tensor:
     return torch.nn.functional.layer_norm(x.double(), x.shape[-1:], weight.double(), bias.double(), eps)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_softmax_is_right(shape, dtype):
@@ -95,7 +95,7 @@ def test_the_gradient_of_softmax_in_place_and_of_any_strides():
         assert_close(softmax_backward(grad, result, result), expected, terms=203, added=added)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_layer_norm_is_right(shape, dtype):

@@ -21,7 +21,7 @@ def check(x: torch.Tensor, k: int) -> None:
     torch.testing.assert_close(value, x.gather(1, index), rtol=0, atol=0, equal_nan=True)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("share", [0.05, 1.0])
 @pytest.mark.parametrize(("shape", "dtype"), every_dtype([(7, 40), (1, 1), (33, 1009), (0, 40), (5, 0), (2, 30_011)]))
 def test_any_number_is_right(shape, dtype, share):

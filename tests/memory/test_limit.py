@@ -34,7 +34,7 @@ def in_memory(program, *memories):
     return [any(each.holds(value.data_ptr()) for each in memories) for value in program.state().values()]
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("make", "part", "flash"),
     [

@@ -185,7 +185,7 @@ def expected(kernel: vk.Kernel, values: list[np.ndarray]) -> list[np.ndarray]:
     return apart
 
 
-@pytest.mark.sample(15)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("case", CASES)
 def test_one_tensor_for_several_parameters(case, way):

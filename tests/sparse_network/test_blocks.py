@@ -105,7 +105,7 @@ def test_a_network_in_blocks_has_the_same_weights(seed, sizes, height, missing, 
 SQUARE, RECTANGULAR = (64,) * 5, (30, 64, 64, 24, 24, 56)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("sizes", [SQUARE, RECTANGULAR])
 @pytest.mark.parametrize("images", [0, 1, 90])
 @pytest.mark.parametrize("missing", [0.0, 0.02])

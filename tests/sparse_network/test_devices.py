@@ -23,7 +23,7 @@ def as_if_there(monkeypatch):
     monkeypatch.setattr(devices, "usable_cores", lambda: 2)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("images", [0, 1, 90])
 def test_a_gpu_computes_what_the_reference_does(as_if_there, kind, images):
@@ -39,7 +39,7 @@ def test_a_gpu_computes_what_the_reference_does(as_if_there, kind, images):
     assert result.record.kind == network.infer(inputs, kind=kind).record.kind
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_gpu_has_all_classes_of_the_challenges_network(as_if_there, kind):
     network = radix_network(1024, 40)

@@ -108,7 +108,7 @@ def with_names(plan: Plan, names: dict[str, str]) -> Plan:
     return replace(plan, **changed)
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("task", TASKS, ids=str)
 def test_a_renamed_kernel_has_the_tuned_plan_of_the_first(task: Task, tmp_path: Path, choose: random.Random):
     path, plan = tmp_path / "a.sqlite", any_plan(task, choose)

@@ -174,7 +174,7 @@ def test_a_shape_of_another_class_or_that_the_constraint_forbids_is_not_served(t
     assert called(kernel, 799).called.constants["times"] == 2
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     "constants",
     [{"times": 3, "kind": "a"}, {"times": 4}, {"times": 4, "kind": "a", "nobody": 1}, {"times": True, "kind": "a"},

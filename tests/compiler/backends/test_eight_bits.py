@@ -95,7 +95,7 @@ def test_operands_are_carried_through_loops_in_words(dtype: str, architecture: s
     assert code.count("PRMT") < code.count(dot) / 4  # bytes that are taken apart and put together
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("limits", [NVIDIA, AMD], ids=["NVIDIA", "AMD"])
 @pytest.mark.parametrize("dtype", EIGHT)
 @pytest.mark.parametrize("size", [(33, 70, 41), (5, 3, 1), (64, 64, 64)])

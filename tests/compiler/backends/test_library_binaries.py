@@ -45,7 +45,7 @@ SLOW = [pytest.param(name, marks=pytest.mark.thorough) for name in WITHOUT_TRITO
 """Where products are multiplied and added one by one, ptxas takes long."""
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("architecture", [*SLOW, *(name for name in TARGETS if name not in WITHOUT_TRITONS_USE)])
 def test_matmul_uses_tensor_cores_wherever_triton_does(architecture: str) -> None:
     found = resources_of(matmul_bias, {"M": 4096, "N": 4096, "K": 4096}, "float16", architecture)

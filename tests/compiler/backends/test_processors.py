@@ -39,7 +39,7 @@ def limits_for(name: str) -> Limits:
     return limits_of(processor_targets()[f"cpu:{name}"])
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("element", ["i8", "bf16"])
 @pytest.mark.parametrize("name", PROCESSORS)
 def test_the_unit_is_in_the_code_of_processors_that_have_it_alone(name: str, element: str) -> None:
@@ -93,7 +93,7 @@ def test_blocks_stay_in_registers_while_a_loop_runs(name: str, element: str, sig
     assert len(operations) <= 4 * 6 + 16
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("rows", "columns"), [(32, 32), (16, 48), (9, 32)])
 @pytest.mark.parametrize(
     ("name", "element"),

@@ -66,7 +66,7 @@ def test_what_depends_on_the_sign(architecture: str, dtype: str) -> None:
     assert [line for line in assembly if re.search(ATOMIC[architecture], line)]
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize(("left", "right"), [("uint8", "uint8"), ("uint8", "int8"), ("int8", "uint8")])
 def test_tensor_cores_multiply_unsigned_bytes(architecture: str, left: str, right: str) -> None:

@@ -28,7 +28,7 @@ def space_of(name: str, device: str) -> PlanSearchSpace:
     return read_space(kernel_of(module), {**dict.fromkeys(kernel.sizes, 300), "D": 64, "E": 64}, DEVICES[device])
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", KERNELS)
 def test_candidates_are_those_of_a_search_that_leaves_nothing_out(name: str, device: str) -> None:

@@ -41,6 +41,7 @@ def expected(x):
         return e / e.sum(1, keepdims=True)
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 @pytest.mark.parametrize("gpu", [False, True], ids=["mapped", "ttir"])
 def test_code_is_right_for_all_sizes_up_to_its_capacity(plan, gpu):

@@ -56,7 +56,7 @@ def test_a_network_of_any_width_needs_no_shared_memory() -> None:
     assert launch.is_persistent
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("copies", [(), ("features",)])
 @pytest.mark.parametrize(("facts", "chunk"), [
     (Facts(), 16), (Facts(multiples={"N": 8}), 8), (Facts(multiples={"N": 8}), 16), (Facts({"N": NEURONS}), 16),
@@ -167,7 +167,7 @@ vk.kernel @scans(%x: !vk.tensor<[M, N, K], f32>, %out: !vk.tensor<[M, N, K], f32
 """
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("lanes", ["i", "u", "v"])
 @pytest.mark.parametrize("homed", [(), ("down",), ("across",), ("down", "across")], ids=str)
 def test_scans_along_several_axes_go_through_loops_of_their_own(homed: tuple[str, ...], lanes: str) -> None:

@@ -76,7 +76,7 @@ PRODUCT_PLANS = [
 ]
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("plan", "facts"), PRODUCT_PLANS)
 def test_products(plan: Plan, facts: Facts) -> None:
     made = arguments_of(np.random.default_rng(0), SHAPES)

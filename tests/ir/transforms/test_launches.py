@@ -26,7 +26,7 @@ def rows() -> dict[str, Any]:
     return {"x": x, "out": np.full_like(x, np.nan)}
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("launches", "homes", "facts"), [
     (("max",), {}, Facts()), (("max", "sum"), {"e": Home.MEMORY}, Facts(SIZES)),
     (("sum",), {"e": Home.MEMORY}, Facts()), (("out",), {}, Facts()),
@@ -46,6 +46,7 @@ def test_a_value_along_a_split_axis_can_lie_in_memory(facts: Facts) -> None:
     assert 'vk.buffer "e"' in text[: text.index('vk.launch "sum"')]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("facts", [Facts(), Facts({"N": NEURONS})])
 def test_a_scratchpad_outlasts_launches_in_memory(facts: Facts) -> None:
     plan = Plan({"i": 8}, {"n": 16}, launches=("features", "max"), lanes="i")

@@ -81,7 +81,7 @@ def expected(text, *given: np.ndarray) -> np.ndarray:
     return x
 
 
-@pytest.mark.sample(20)
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("length", [0, 1, 2, 3, 7])
 @pytest.mark.parametrize("stages", [1, 2, 4, 8])
 @pytest.mark.parametrize("text", [decayed, in_place, followed, nested])

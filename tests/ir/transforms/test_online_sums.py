@@ -182,7 +182,7 @@ def sums_of_rows(x: Float[vk.Tensor, "M N"], v: Float[vk.Tensor, "N E"], out: Fl
     out[i, e] = value
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("chunk", [3, 8])
 @pytest.mark.parametrize("length", [100, 5000, 40_000])
@@ -210,6 +210,7 @@ def sum_of_kept(x: Float[vk.Tensor, "M N"], keep: Int[vk.Tensor, "M N"], out: Fl
     out[i] = vk.sum(vk.where(keep[i, j] != 0, p, 0.0), axis=j)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("tile", [1, 4])
 @pytest.mark.parametrize("lanes", ["j", None])
 def test_an_infinite_maximum_that_is_hidden_leaves_numbers(tile: int, lanes: str | None) -> None:
@@ -263,6 +264,7 @@ def two_maxima(x: Float[vk.Tensor, "M N"], y: Float[vk.Tensor, "M K"], out: Floa
     out[i] = vk.sum(p * y[i, k] * a, axis=k) / vk.sum(p, axis=k) + vk.max(y[i, k] * a, axis=k)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("online", [("j",), ("k",), ("j", "k")])
 def test_maxima_along_two_axes_are_apart(online: tuple[str, ...]) -> None:
     numbers = np.random.default_rng(4)

@@ -80,7 +80,7 @@ KINDS = [
 ]
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("copies", [1, 2, 5])
 @pytest.mark.parametrize(("bins", "length"), [(1, 300), (37, 1001), (200, 0), (129, 7)])
 @pytest.mark.parametrize(("element", "kind"), KINDS)
@@ -95,7 +95,7 @@ def test_updates_are_those_of_atomics(element, kind, bins, length, copies):
     run_three_ways(_count(element, kind), arguments, {"N": length, "B": bins}, plan, ALL, tolerance)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("order", [("i", "c"), ("c", "i")])
 @pytest.mark.parametrize("lanes", ["i", "c", None])
 @pytest.mark.parametrize("copies", [1, 3])
@@ -125,7 +125,7 @@ def test_every_program_has_one_copy(copies, programs):
     assert out == programs
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("rows", [False, True])
 @pytest.mark.parametrize("kind", ["add", "max"])
 @pytest.mark.parametrize("element", ["f16", "bf16", "i8", "i16"])
@@ -206,7 +206,7 @@ vk.kernel @shares(%index: !vk.tensor<[M], i64>, %x: !vk.tensor<[M, N], f32>, %ou
 """
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("resident", [0, 2])
 @pytest.mark.parametrize("home", [Home.MEMORY, Home.SHARED])
 @pytest.mark.parametrize("copies", [1, 3])

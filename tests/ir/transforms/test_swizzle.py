@@ -71,7 +71,7 @@ vk.kernel @shares(%x: !vk.tensor<[M, N, K], f32>, %out: !vk.tensor<[M, N, K], f3
 """
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("resident", [0, 3])
 @pytest.mark.parametrize("parts", [
     {}, {"homes": {"e": Home.MEMORY}}, {"homes": {"e": Home.SHARED}},

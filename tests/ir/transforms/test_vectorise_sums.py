@@ -67,7 +67,7 @@ PLANS = {
 }
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("connections", [0, 1, 3, 4, 6, 9])
 @pytest.mark.parametrize("plan", ["held", "one", "wide"])
 def test_sums_of_any_length_are_right(plan, connections):
@@ -81,7 +81,7 @@ def test_sums_of_any_length_are_right(plan, connections):
     np.testing.assert_array_equal(out, two_sums_of(x, column, weight, out))
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("plan", ["held", "chunks", "copies"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("text", [sparse_layers, equal_weight_layers])

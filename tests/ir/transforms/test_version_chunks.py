@@ -111,7 +111,7 @@ def plan_of(numbers: np.random.Generator, is_tile: bool) -> Plan:
     return Plan({"i": tile, "j": chunk}, lanes=lanes) if is_tile else Plan({"i": tile}, {"j": chunk}, lanes=lanes)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("turn", range(4))
 @pytest.mark.parametrize("form", FORMS)
 def test_loads_are_of_the_places_that_the_text_names(form: str, turn: int) -> None:

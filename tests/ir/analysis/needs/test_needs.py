@@ -84,7 +84,7 @@ def test_many_plans_at_once_are_as_each_alone(entry: CatalogueEntry, rng: random
             assert numbers[0] == pytest.approx(numbers[1])
 
 
-@pytest.mark.sample(11)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("entry", LIBRARY.values(), ids=LIBRARY)
 def test_registers_never_fall_where_a_tile_grows(entry: CatalogueEntry, rng: random.Random) -> None:
     library = Library(entry)
@@ -96,7 +96,7 @@ def test_registers_never_fall_where_a_tile_grows(entry: CatalogueEntry, rng: ran
         assert after.register_bytes >= before.register_bytes, (plan, axis)
 
 
-@pytest.mark.sample(10)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("device", [GPU, CPU], ids=["gpu", "cpu"])
 @pytest.mark.parametrize("entry", LIBRARY.values(), ids=LIBRARY)
 def test_columns_hold_what_each_plan_by_itself_does(

@@ -77,6 +77,7 @@ def test_matmul(dtype):
     check(matmul(20, 40, 24, dtype, seed, "relu"), PRODUCT, order=seed)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("plan", [COPIES, ONE_COPY], ids=["copies", "one"])
 def test_networks(plan):
     seed = seeded()

@@ -58,6 +58,7 @@ def test_reductions_along_either_axis(kind: str, element: str, lanes: str) -> No
             np.testing.assert_allclose(out, exact, rtol=1e-5 if element[0] == "f" else 0)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("kind", ["max", "min"])
 @pytest.mark.parametrize("lanes", ["lanes i", "lanes j", ""])
 def test_extrema_keep_nan_wherever_it_is(kind: str, lanes: str) -> None:
@@ -89,7 +90,7 @@ def test_extrema_of_unsigned_integers(kind: str, element: str, lanes: str) -> No
             np.testing.assert_array_equal(out.view(unsigned.dtype), SCAN[kind](unsigned, axis=axis))
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("kind", SCAN)
 @pytest.mark.parametrize("element", ["f32", "i32"])
 @pytest.mark.parametrize("lanes", ["lanes i", "lanes j", ""])
@@ -153,6 +154,7 @@ vk.mapped @dot(%a: {m}, %b: {m}, %out: {m}) {lanes} {facts()} {{
     np.testing.assert_allclose(out, np.einsum("kbi,bkj->jbi", x, y), rtol=1e-6)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("lanes", ["lanes i", "lanes j", ""])
 def test_positions_counts_and_broadcasts(lanes: str) -> None:
     """out[j, i] = i * 100 + j where j is below %n, else -1."""

@@ -32,7 +32,7 @@ SHAPES = [(6, 32, 64), (7, 37, 61), (1, 1, 1), (33, 50, 130), (13, 5, 2), (2, 3,
 """Rows, columns and depth."""
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
 @pytest.mark.parametrize(("tile", "times"), [((32, 32), 1), ((16, 48), 2), ((5, 21), 1), ((20, 16), 4)])
@@ -175,7 +175,7 @@ def _bf16(shape: tuple[int, ...], seed: int) -> np.ndarray:
     return guarded((values.view(np.uint32) >> 16).astype(np.uint16))
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("tile", [(32, 32), (7, 16), (16, 48)])
 def test_a_computed_operand(tile: tuple[int, int], shape: tuple[int, int, int]) -> None:
@@ -193,7 +193,7 @@ def test_a_computed_operand(tile: tuple[int, int], shape: tuple[int, int, int]) 
     np.testing.assert_array_equal(out, seen)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("tile", [(32, 32), (7, 16), (16, 48)])
 def test_gathered_rows_under_a_mask(tile: tuple[int, int], shape: tuple[int, int, int]) -> None:
@@ -232,7 +232,7 @@ def test_products_of_products(rows: int, online: tuple[str, ...], shape: tuple[i
     assert (np.abs(out - exact) <= 2.0**-7 * size + 2.0**-20).all()
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("shape", [(6, 32, 64), (33, 70, 40), (1, 1, 1), (64, 64, 96)])
 @pytest.mark.parametrize(("rows", "home"), [(16, Home.MEMORY), (32, Home.MEMORY), (20, Home.SHARED)])
 def test_homes_hold_words(rows: int, home: Home, shape: tuple[int, int, int]) -> None:
@@ -251,7 +251,7 @@ def test_homes_hold_words(rows: int, home: Home, shape: tuple[int, int, int]) ->
         _check(out[step], other[step], one.T)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("shape", [(32, 32, 32), (33, 50, 70), (7, 3, 5)])
 @pytest.mark.parametrize("steps", [(3, 2), (1, 5), (0, 1)])
 def test_ranges_keep_sums_in_the_unit(steps: tuple[int, int], shape: tuple[int, int, int]) -> None:
@@ -272,6 +272,7 @@ def test_ranges_keep_sums_in_the_unit(steps: tuple[int, int], shape: tuple[int, 
     assert text.rindex("@vk_matrix_store_0(") > text.rindex("scf.yield")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("tile", [(5, 16), (16, 5), (20, 20)])
 def test_shapes_are_set_again_after_a_range_with_two_loops(tile: tuple[int, int]) -> None:
     """The range has the unit hold two tiles of sums, what follows one of the same rows and columns."""
@@ -287,7 +288,7 @@ def test_shapes_are_set_again_after_a_range_with_two_loops(tile: tuple[int, int]
     _check(arrays["last"], a[0], b[0])
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("depth", [32, 64, 70])
 @pytest.mark.parametrize("lanes", ["i", "j"])
 @pytest.mark.parametrize("is_turned", [False, True])

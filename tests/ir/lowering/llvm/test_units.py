@@ -112,7 +112,7 @@ def test_int8_wraps_as_the_sum_of_products_does() -> None:
     assert (out == np.int64(128 * 128 * k).astype(np.int32)).all()
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("shape", "turned"), CASES)
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize(("unit", "register_bytes"), [("avx512-bf16", 64), ("avx512-bf16", 32), ("neon-bf16", 16)])
@@ -191,7 +191,7 @@ def test_blocks_of_int8_are_exact_and_as_interpreted(
         np.testing.assert_array_equal(out, seen)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("shape", "turned"), CASES)
 @pytest.mark.parametrize("plan", BLOCK_PLANS)
 def test_blocks_of_bf16_are_within_the_bound_and_as_interpreted(
@@ -208,6 +208,7 @@ def test_odd_tiles_take_another_unit_than_blocks(rows: int, columns: int) -> Non
     assert "of s8s8" in mapped
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("chunk", [1, 2, 6])
 def test_chunks_that_are_not_whole_words_use_no_unit(chunk: int) -> None:
     plan = Plan({"i": 4, "j": 32}, {"k": chunk}, packs=("a", "b"), lanes="j")
@@ -224,7 +225,7 @@ def test_plans_without_words_use_no_unit(plan: Plan) -> None:
     assert "vk.word_dot" not in mapped
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.skipif("vnni" not in host_dot_units(), reason="this processor has no VNNI")
 @pytest.mark.parametrize("lanes", [1, 3, 5, 16, 21, 48])
 def test_this_processors_unit_is_exact(lanes: int) -> None:

@@ -74,7 +74,7 @@ def test_operands_and_results_go_through_descriptors(architecture: str, product:
     assert binary.global_scratch == 128 * len(names)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize(("name", "plan", "facts"), [
     ("layer_norm", Plan({"i": 4}, {"j": 256}), ALIGNED),

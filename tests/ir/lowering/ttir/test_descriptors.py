@@ -54,6 +54,7 @@ def operands(m: int, n: int, k: int, seed: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(("plan", "resident"), [
     (PLAN, 0), (PLAN, 2), (Plan(PLAN.tiles, PLAN.chunks, splits={"k": 3}, order=PLAN.order, descriptors=("a", "b")), 0),
 ])  # fmt: skip

@@ -41,7 +41,7 @@ def loops_of(ttir: LoweredTtir) -> list[int]:
     return [sum(op.name == "scf.for" for op in launch.module.walk()) for launch in ttir.launches]
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("ranges", [(3, 2), (1, 1), (0, 2), (2, 0)])
 @pytest.mark.parametrize("channels", [16, 48])
 def test_nested_ranges_are_one_loop(ranges: tuple[int, int], channels: int):

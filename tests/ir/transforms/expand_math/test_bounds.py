@@ -46,7 +46,7 @@ def lacks_reference(name: str, dtype: str) -> bool:
     return dtype == "float64" and (name == "erf" or not HAS_LONG_DOUBLE)
 
 
-@pytest.mark.sample(14)
+@pytest.mark.sample(10)
 @BOTH
 @pytest.mark.parametrize("name", UNARY)
 def test_errors_are_within_bounds_over_all_exponents(name: str, dtype: str) -> None:
@@ -97,7 +97,7 @@ def check_power(x: Array, y: Array) -> None:
     assert_within("powf", "float64", [x, y], got, error)
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(6)
 @BOTH
 @pytest.mark.parametrize("name", list(FUNCTIONS))
 def test_errors_are_within_bounds_of_mpmath(name: str, dtype: str) -> None:

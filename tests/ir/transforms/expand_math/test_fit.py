@@ -15,7 +15,7 @@ def digits():
         yield
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", [name for name in SINGLE if not name.startswith("erf")])
 def test_the_single_precision_table_is_as_fitted(name):
     assert fit.fit(fit.targets(single=True)[name], 24) == SINGLE[name]
