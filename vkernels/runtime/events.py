@@ -23,6 +23,7 @@ from .coordinator import (
     cohost_stats,
     contract_stats,
     filling_stats,
+    gpu_company_stats,
     priority_stats,
 )
 
@@ -255,6 +256,7 @@ def stats() -> Stats:
         if calls or misses or of_name.compiles:
             kernels[name] = KernelStats(calls, misses, of_name.compiles, of_name.seconds)
     return Stats(
-        kernels, compiled.binaries, compiled.binaries_from_disk, priority_stats(), contract_stats(), cohost_stats(),
+        kernels, compiled.binaries, compiled.binaries_from_disk, priority_stats(), contract_stats(),
+        cohost_stats() + gpu_company_stats(),
         filling_stats(),
     )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from vkernels.library.rows import softmax_rows
 from vkernels.runtime import cohosted_calls
 from vkernels.runtime.coordinator import gpu_company
 from vkernels.runtime.coordinator.cohost import LEASE
-from vkernels.runtime.coordinator.gpu_company import GpuCompany
+from vkernels.runtime.coordinator.gpu_company import CALLS, EPOCH, RETRY, SAMPLED_EVERY, Decided, GpuCompany
 from vkernels.runtime.dispatch import Launcher
 from vkernels.runtime.threads import forget_calls
 from vkernels.targets import target_named
@@ -37,7 +38,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
 
 
 def shared_by(monkeypatch: pytest.MonkeyPatch, tasks: int) -> None:
-    monkeypatch.setattr(GpuCompany, "sharing", lambda self, need: tasks)
+    monkeypatch.setattr(GpuCompany, "decide", lambda self, need, kind, name: Decided(tasks))
 
 
 def rows(deterministic: bool = False) -> tuple[Launcher, tuple[OnGpu, OnGpu]]:
@@ -87,17 +88,118 @@ def test_threads_share_while_their_calls_meet_and_their_needs_fit() -> None:
 
     def other(need: float) -> int:
         found: list[int] = []
-        thread = threading.Thread(target=lambda: found.append(company.sharing(need)))
+        thread = threading.Thread(target=lambda: found.append(company.decide(need, "other").tasks))
         thread.start()
         thread.join()
         return found[0]
 
-    assert company.sharing(0.5) == 1
+    assert company.decide(0.5, "own").tasks == 1
     assert other(0.5) == 2
-    assert company.sharing(0.5) >= 2
-    assert company.sharing(1.0) == 1, "1.5 times the bandwidth of memory"
+    assert company.decide(0.5, "own").tasks >= 2
+    assert company.decide(1.0, "own").tasks == 1, "1.5 times the bandwidth of memory"
     now[0] = LEASE
-    assert company.sharing(0.5) == 1, "the other is gone"
+    assert company.decide(0.5, "own").tasks == 1, "the other is gone"
+
+
+@dataclass
+class Passed:
+    """A mark that is passed, at a time in seconds."""
+
+    at: float
+
+    def query(self) -> bool:
+        return True
+
+    def elapsed_time(self, end_event: Passed) -> float:
+        return 1e3 * (end_event.at - self.at)
+
+
+class Two:
+    """Two threads that call in turns on a device; how long calls take is given."""
+
+    def __init__(self, need: float) -> None:
+        self.now, self.need = 0.0, need
+        self.company = GpuCompany(lambda: self.now)
+
+    def call(self, thread: int, seconds: float) -> Decided:
+        """A call of a thread by its number."""
+        with pytest.MonkeyPatch.context() as patches:
+            patches.setattr(threading, "get_ident", lambda: thread)
+            decided = self.company.decide(self.need, f"kind {thread}", f"kernel {thread}")
+            if decided.is_sampled:
+                marks = iter((Passed(self.now), Passed(self.now + seconds)))
+                with self.company.measured(decided, f"kind {thread}", lambda: next(marks)):
+                    pass
+        self.now += SAMPLED_EVERY
+        return decided
+
+    def alone(self) -> None:
+        for thread in (1, 2):
+            for _ in range(3):
+                self.call(thread, 1e-3)
+            self.now += 2 * LEASE
+
+    def together(self, times: float, seconds: float) -> list[int]:
+        """For so many seconds calls take so many times as long side by side as alone; returns how they shared."""
+        end, found = self.now + seconds, []
+        while self.now < end:
+            found += [self.call(thread, times * 1e-3).tasks for thread in (1, 2)]
+        return found
+
+
+@pytest.mark.parametrize(("times", "is_beside"), [(1.2, True), (3.0, False)])
+def test_how_long_calls_take_beside_each_other_decides_whether_more_is_allowed(times: float, is_beside: bool) -> None:
+    """Side by side while it gains, in turns where it does not, whatever the model says of needs just within bounds."""
+    two = Two(need=0.54)  # 1.08 together
+    two.alone()
+    found = two.together(times, 0.4)
+    (stats,) = two.company.stats()
+    assert stats.kernels == ("kernel 1", "kernel 2")
+    assert stats.needed == pytest.approx(1.08)
+    assert stats.gain == pytest.approx(2 / times)
+    assert stats.is_beside == is_beside
+    assert (stats.oversubscription > 0.1) == is_beside
+    assert found[-1] == (2 if is_beside else 1)
+    assert (stats.turns == 0) == is_beside
+
+
+def test_who_takes_turns_tries_again_after_a_while() -> None:
+    two = Two(need=0.54)
+    two.alone()
+    assert two.together(3.0, 0.4)[-1] == 1
+    found = two.together(1.2, 3 * RETRY)
+    assert 1 in found
+    assert found[-1] == 2
+    assert two.company.stats()[0].gain == pytest.approx(2 / 1.2)
+
+
+def test_calls_are_not_judged_before_they_are_known_alone_and_several_were_measured() -> None:
+    two = Two(need=0.4)
+    assert set(two.together(9.0, 0.2)[1:]) == {2}
+    assert two.company.stats()[0].gain is None
+    other = Two(need=0.4)
+    other.alone()
+    other.together(9.0, EPOCH + (CALLS - 1) * 2 * SAMPLED_EVERY)
+    assert other.company.stats()[0].gain is None
+
+
+def test_a_call_now_and_then_is_marked(monkeypatch: pytest.MonkeyPatch, device: FakeDriver) -> None:
+    marks: list[float] = []
+    monkeypatch.setattr(device, "mark", lambda: marks.append(0.0) or Passed(0.0), raising=False)
+    monkeypatch.setattr(gpu_company, "COMPANIES", {0: GpuCompany(lambda: now[0])})
+    now, (launcher, pair) = [0.0], rows()
+    with vk.patient():
+        launcher(*pair)
+        with vk.cohost():
+            for _ in range(10):
+                launcher(*pair)
+            assert len(marks) == 2
+            now[0] = SAMPLED_EVERY
+            launcher(*pair)
+            assert len(marks) == 4
+        launcher(*pair)
+    assert len(marks) == 4
+    assert len(device.launches) == 13
 
 
 def test_shares_are_slices() -> None:

@@ -1,8 +1,12 @@
 """Tasks within `vk.cohost` whose calls meet on a GPU: how many share it, decided at each launch.
 
 Side by side, each runs the plan for its part of the multiprocessors, as long as the sum of the bandwidth of memory that
-they need is within what there is and `START` on top. Otherwise each has the plan for the whole device, and the device
-runs their launches in turns.
+they need is within what there is and the company's *oversubscription* on top. Otherwise each has the plan for the whole
+device, and the device runs their launches in turns.
+
+Oversubscription adapts, by how long calls take: it grows a step while what the tasks get done side by side, as parts of
+what each gets done alone, is more than 1 together, and shrinks while it is less. It also grows slowly while they take
+turns. What calls take is measured by marks in their streams, of a call now and then.
 """
 
 from __future__ import annotations
@@ -10,20 +14,66 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from vkernels.ir.fork_safe import fork_safe_lock
 
-from .cohost import LEASE, START
+from .cohost import CALLS, DEAD_BAND, EPOCH, LEASE, MOST_COMPANY, RETRY, STEP, Company, CompanyStats
+from .launch_profile import Mark
+
+SAMPLED_EVERY = 2e-3
+"""Seconds between two calls of a task that are measured, at least: marks cost the host time."""
+WEIGHT = 0.1
+"""Of a new duration in the average."""
+
+
+@dataclass
+class Decided:
+    """How a call runs. `tasks`: how many share the device, 1 if the call has all of it. `company`: those that met, None
+    where nobody did. `is_sampled`: whether it is measured."""
+
+    tasks: int
+    company: Company | None = None
+    is_sampled: bool = False
+
+
+@dataclass
+class _Sample:
+    """A call between two marks."""
+
+    decided: Decided
+    kind: str
+    begin: Mark
+    end: Mark
 
 
 @dataclass
 class _Present:
-    """A task's latest call. `need`: the part of the bandwidth of memory that it takes."""
+    """A task's latest call. `need`: the part of the bandwidth of memory that it takes; `name`: of its kind."""
 
-    need: float
-    when: float
+    need: float = 0.0
+    kind: str = ""
+    name: str = ""
+    when: float = 0.0
+    sampled_at: float = float("-inf")
+    sample: _Sample | None = None
+
+
+@dataclass
+class _Ratios:
+    """Of calls side by side, what each took alone over what it took, by task."""
+
+    by_task: dict[int, list[float]] = field(default_factory=dict)
+
+    def note(self, task: int, ratio: float) -> None:
+        self.by_task.setdefault(task, []).append(ratio)
+
+    def gain(self, tasks: int) -> float | None:
+        """What all tasks get done, 1 being what one gets done alone; None before enough of each was measured."""
+        enough = [found for found in self.by_task.values() if len(found) >= CALLS]
+        return sum(sum(found) / len(found) for found in enough) if len(enough) == tasks else None
 
 
 class GpuCompany:
@@ -33,17 +83,89 @@ class GpuCompany:
         self._clock = clock
         self._lock = fork_safe_lock()
         self._present: dict[int, _Present] = {}
+        self._alone: dict[str, float] = {}
+        self._companies: dict[tuple[str, ...], Company] = {}
+        self._ratios: dict[int, _Ratios] = {}
+        """By the company's `id`: both are forgotten together."""
 
-    def sharing(self, need: float) -> int:
-        """This thread calls: how many tasks share the device now, 1 if it has all of it."""
+    def decide(self, need: float, kind: str, name: str = "") -> Decided:
+        """This thread makes a call of a kind, `name` for people, that takes a part of the bandwidth of memory."""
         now, thread = self._clock(), threading.get_ident()
         with self._lock:
-            self._present[thread] = _Present(need, now)
-            left = [each for each, found in self._present.items() if now - found.when >= LEASE]
-            for each in left:
+            own = self._present.setdefault(thread, _Present())
+            own.need, own.kind, own.name, own.when = need, kind, name, now
+            self._look(own, thread, now)
+            for each in [each for each, found in self._present.items() if now - found.when >= LEASE]:
                 del self._present[each]
-            tasks, needed = len(self._present), sum(found.need for found in self._present.values())
-        return tasks if needed <= 1 + START else 1
+            everybody = list(self._present.values())
+            is_sampled = own.sample is None and now - own.sampled_at >= SAMPLED_EVERY
+            if is_sampled:
+                own.sampled_at = now
+            if len(everybody) < 2:
+                return Decided(1, None, is_sampled)
+            company = self._company(everybody, now)
+            company.what, company.needed = "memory", sum(found.need for found in everybody)
+            if company.fits:
+                company.beside += 1
+                return Decided(len(everybody), company, is_sampled)
+            company.turns += 1
+            if now - company.changed >= RETRY:
+                company.changed = now
+                company.grow(STEP)
+            return Decided(1, company)
+
+    @contextmanager
+    def measured(self, decided: Decided, kind: str, mark: Callable[[], Mark]) -> Iterator[None]:
+        """Measure the call of this thread that runs meanwhile, which is looked at when it calls again."""
+        begin = mark()
+        yield
+        sample = _Sample(decided, kind, begin, mark())
+        with self._lock:
+            if (own := self._present.get(threading.get_ident())) is not None:
+                own.sample = sample
+
+    def stats(self) -> tuple[CompanyStats, ...]:
+        """All companies, in the order in which they met."""
+        with self._lock:
+            return tuple(
+                CompanyStats(
+                    each.kernels, each.what, each.needed, each.oversubscription, each.fits, each.gain, each.beside,
+                    each.turns,
+                )
+                for each in self._companies.values()
+            )  # fmt: skip
+
+    def _company(self, everybody: Sequence[_Present], now: float) -> Company:
+        kinds = tuple(sorted(found.kind for found in everybody))
+        found = self._companies.get(kinds)
+        if found is None:
+            if len(self._companies) >= MOST_COMPANY:
+                self._companies.clear()
+                self._ratios.clear()
+                self._alone.clear()
+            found = self._companies[kinds] = Company(tuple(sorted(each.name for each in everybody)), changed=now)
+        return found
+
+    def _look(self, own: _Present, thread: int, now: float) -> None:
+        """See whether a call that is measured is done by now, and what it says."""
+        sample = own.sample
+        if sample is None or not sample.end.query():
+            return
+        own.sample, seconds, company = None, sample.begin.elapsed_time(sample.end) / 1e3, sample.decided.company
+        alone = self._alone.get(sample.kind)
+        if company is None:
+            if any(each.when >= own.sampled_at for each in self._present.values() if each is not own):
+                return  # somebody came meanwhile
+            self._alone[sample.kind] = seconds if alone is None else alone + WEIGHT * (seconds - alone)
+        elif alone is not None and seconds > 0 and now - company.changed >= EPOCH:
+            ratios = self._ratios.setdefault(id(company), _Ratios())
+            ratios.note(thread, alone / seconds)
+            gain = ratios.gain(sample.decided.tasks)
+            if gain is not None:
+                del self._ratios[id(company)]
+                company.gain, company.changed = gain, now
+                if abs(gain - 1) > DEAD_BAND:
+                    company.grow(STEP if gain > 1 else -STEP)
 
 
 COMPANIES: dict[int, GpuCompany] = {}
@@ -53,6 +175,11 @@ COMPANIES: dict[int, GpuCompany] = {}
 def company_on(device: int) -> GpuCompany:
     """The tasks of a device."""
     return COMPANIES.get(device) or COMPANIES.setdefault(device, GpuCompany())
+
+
+def gpu_company_stats() -> tuple[CompanyStats, ...]:
+    """How tasks of this process that met shared GPUs."""
+    return tuple(each for _, company in sorted(COMPANIES.items()) for each in company.stats())
 
 
 if hasattr(os, "register_at_fork"):

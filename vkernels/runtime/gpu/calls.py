@@ -10,7 +10,7 @@ from functools import cached_property, partial
 
 from vkernels.compiler.arguments import Arguments
 from vkernels.compiler.background import start_in_background
-from vkernels.compiler.call_profiles import call_key
+from vkernels.compiler.call_profiles import CallKey, call_key
 from vkernels.compiler.code_providers import CodeProvider, provider_of, run_with_less_memory
 from vkernels.compiler.compilation import Compilation
 from vkernels.compiler.compile_gpu import CompiledGpu
@@ -30,6 +30,9 @@ from .loading import LoadedLaunch, load
 from .packing import pack
 
 _log = logging.getLogger(__name__)
+
+Run = Callable[[Sequence[int], Sequence[bool | int | float]], None]
+"""Starts a call on tensors at these addresses, with these scalars."""
 
 
 class GpuCalls:
@@ -58,12 +61,13 @@ class GpuCalls:
             together |= address
         key = None if together % WIDE == 0 else _alignment(addresses)
         runnable = self._current.get(key) or self._compiled(key, addresses)
+        run: Run = runnable.run
         if cohosted_calls.in_use and cohosted_calls.shares_devices():
-            runnable = self._for_company(key, addresses) or runnable
+            run = self._in_company(key, addresses, runnable)
         if self._plain and key in self._plain and self._is_captured():
             self._warn_of_plain(key)
         try:
-            runnable.run(addresses, scalars)
+            run(addresses, scalars)
         except OutOfMemoryError as error:
             if self._is_captured():
                 raise
@@ -137,18 +141,39 @@ class GpuCalls:
         views = zip(arguments.tensors.items(), addresses, strict=True)
         return replace(arguments, tensors={name: replace(view, address=at) for (name, view), at in views})
 
-    def _for_company(self, key: Hashable, addresses: Sequence[int]) -> BoundGpuExecutable | None:
-        """The code for the part of the device that this thread's task has now; None where it has all of it."""
+    def _in_company(self, key: Hashable, addresses: Sequence[int], whole: BoundGpuExecutable) -> Run:
+        """What runs a call of this thread's task: code for the part of the device that it has now, or for all of it."""
         if self._compilation.request.is_deterministic or self._is_captured():
-            return None
-        tasks = company_on(self._device.number).sharing(self._memory_need)
-        if tasks < 2:
-            return None
+            return whole.run
+        company, kind = company_on(self._device.number), self._call_key
+        decided, runnable = company.decide(self._memory_need, kind.digest, str(kind)), whole
+        if decided.tasks > 1:
+            share = self._share_code(key, addresses, decided.tasks)()
+            if share is None:
+                return whole.run
+            runnable = share
+        if not decided.is_sampled:
+            return runnable.run
+
+        def run(addresses: Sequence[int], scalars: Sequence[bool | int | float]) -> None:
+            driver = self._device.driver
+            with driver.on(self._device.number), company.measured(decided, kind.digest, driver.mark):
+                runnable.run(addresses, scalars)
+
+        return run
+
+    def _share_code(self, key: Hashable, addresses: Sequence[int], tasks: int) -> InBackground:
+        """The code for one of so many parts of the device."""
         share = self._on_shares.get((key, tasks))
         if share is None:
             bind, name = partial(self._bind_share, self._at(addresses), tasks), self._compilation.request.kernel.name
             share = self._on_shares.setdefault((key, tasks), InBackground(bind, name, f"one of {tasks} parts"))
-        return share()
+        return share
+
+    @cached_property
+    def _call_key(self) -> CallKey:
+        """What calls are known by where they are measured."""
+        return call_key(self._compilation, self._compilation.request.arguments, self._device.target.name)
 
     @cached_property
     def _memory_need(self) -> float:
