@@ -242,6 +242,8 @@ def test_a_step_runs_under_a_limit_beside_itself_and_gives_the_same_bits(vk, tmp
     assert report["strays"] == report["changed"] == 0
     assert min(found["plain_seconds"], report["seconds"], report["simulated_seconds"], report["own_seconds"]) > 0
     assert report["own_seconds"] <= report["seconds"]
+    assert found["usual"]["seconds"] > 0 < found["usual"]["plain_seconds"]
+    assert "calls by default: " in errors
     assert found["run"]["out_bytes"] > 0
     assert "the same bits" in errors
     page = (tmp_path / "p.html").read_text()
@@ -252,7 +254,10 @@ def test_a_step_runs_under_a_limit_beside_itself_and_gives_the_same_bits(vk, tmp
 def test_steps_in_turns_follow_one_plan(vk, tmp_path):
     (tmp_path / "mine.py").write_text(PROGRAM)
     code, output, _ = vk("run", "mine.py:turns", "--bytes", "1MiB", "--calls", "4", "--json", "out.json")
-    report = json.loads((tmp_path / "out.json").read_text())["report"]
+    found = json.loads((tmp_path / "out.json").read_text())
+    report = found["report"]
+    assert not found["usual"]["watched"]
+    assert "those without a limit; they are not watched" in output
     assert code == 0
     assert "the same bits" in output
     assert (report["period"], report["planned"], report["calls"]) == (2, 4, 9)

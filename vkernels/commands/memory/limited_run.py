@@ -50,6 +50,17 @@ class MemoryRun:
     plain: list[float] = field(default_factory=list)
     compared: int = 0
     same: bool = True
+    usual: UsualRun | None = None
+
+
+@dataclass(frozen=True)
+class UsualRun:
+    """Calls as `limit` runs them by default, after those that it records. Seconds of a call; None: it has had none.
+    `watched`: whether these follow a plan, or run on demand."""
+
+    seconds: float | None
+    plain_seconds: float
+    watched: bool
 
 
 def run(
@@ -65,8 +76,9 @@ def run(
     links = LINKS if calibration is None else calibration_file.load(calibration).machine
     with status_line(console, "running the file") as tell:
         size = _bytes(limit, step, tell)
-        under = partial(limit_step, bytes=size, strict=True, host_bytes=host_bytes, flash=flash, links=links)
-        measured = _interleaved(Twin(step), Twin(step), under, calls, tell)
+        under = partial(limit_step, bytes=size, host_bytes=host_bytes, flash=flash, links=links)
+        measured = _interleaved(Twin(step), Twin(step), partial(under, strict=True), calls, tell)
+        measured.usual = _as_usual(measured, Twin(step), Twin(step), under, calls, tell)
     layout, report = measured.limited.layout, measured.report
     simulation = None
     if layout is not None:
@@ -79,7 +91,7 @@ def run(
         json, "run", bytes=size, calls=report.calls, same=measured.same if measured.compared else None,
         compared=measured.compared,
         trace=None if layout is None else trace_to_json(layout.trace), report=asdict(report),
-        plain_seconds=median(measured.plain),
+        plain_seconds=median(measured.plain), usual=asdict(measured.usual),
         run=None if simulation is None else run_to_json("ours", layout.trace, layout.schedule, simulation),
     )  # fmt: skip
     if not measured.same or not report.planned:
@@ -121,6 +133,32 @@ def _interleaved(
     finally:
         limited.close()
     return measured
+
+
+def _as_usual(
+    measured: MemoryRun, plain: Twin, other: Twin, under: Callable[..., Limited[[], Any]], calls: int,
+    tell: Callable[[str], None],
+) -> UsualRun:  # fmt: skip
+    """Time calls as they are by default: not watched, where they keep the limit so."""
+    limited, number, planned = under(other.step), 0, 0
+    times: tuple[list[float], list[float]] = [], []
+    try:
+        while planned < calls and number < calls + UNPLANNED + RETRIES:
+            number += 1
+            tell(f"call {number} as by default")
+            begun = time.perf_counter()
+            expected = plain()
+            between = time.perf_counter()
+            found = other(limited)
+            took, before, planned = time.perf_counter() - between, planned, limited.report.planned
+            if planned > before:
+                times[0].append(took)
+            times[1].append(between - begun)
+            _compare(measured, expected, found)
+        is_watched = limited.layout is not None or not planned
+    finally:
+        limited.close()
+    return UsualRun(median(times[0]) if times[0] else None, median(times[1]), is_watched)
 
 
 def _compare_touched(measured: MemoryRun, plain: Twin, other: Twin) -> None:
@@ -168,11 +206,20 @@ def show(console: Console, named: str, size: int, measured: MemoryRun) -> None:
     )
     if report.why:
         console.print(f"  the last deviation: {printable(report.why)}", soft_wrap=True)
+    usual = measured.usual
+    if usual is not None and usual.seconds is not None:
+        how = "they follow the plan" if usual.watched else "they are not watched"
+        console.print(
+            f"  calls by default: {format_seconds(usual.seconds)}, {usual.seconds / usual.plain_seconds:.2f} times "
+            f"those without a limit; {how}",
+            soft_wrap=True,
+        )
     if report.planned:
         moved = [format_bytes(each // report.planned) for each in (report.out_bytes, report.back_bytes)]
         ratio = f", {report.seconds / report.simulated_seconds:.2f} times that" if report.simulated_seconds else ""
         console.print(
-            f"  a call: {moved[0]} out, {moved[1]} back; {format_seconds(median(measured.plain))} without a limit, "
+            f"  every operation watched, a call: {moved[0]} out, {moved[1]} back; "
+            f"{format_seconds(median(measured.plain))} without a limit, "
             f"{format_seconds(report.simulated_seconds)} simulated, "
             f"{format_seconds(report.seconds)} measured{ratio}",
             soft_wrap=True,
