@@ -18,6 +18,7 @@ from ..dtypes import DTYPES, bool_, complex_of, float64, int64
 from ..operation import building
 from ..values import ComplexTensor, PackedTensor, Tensor, Tile
 from .complex_numbers import ComplexBuilder
+from .form_dots import form_dots
 from .frame import CallFrame
 from .races import refuse_races
 from .syntax import HANDLERS
@@ -55,6 +56,7 @@ def build_kernel(kernel: DeclaredKernel, signature: Signature) -> ModuleOp:
     with building(builder):
         frame.execute(kernel.source.definition.body)
     refuse_races(op, frame.sites)
+    form_dots(op)
     if kernel.approximate is not False:
         allow_approximate(op, everywhere=kernel.approximate is True)
     return ModuleOp([op])

@@ -87,7 +87,13 @@ class WholeAxes(ScaledOperands):
         return tile
 
     def dot(self, left: Any, right: Any, acc: Any, axis: Any, precision: Any, scales: tuple[Any, Any]) -> Tile:
-        """Sum products along the whole axis that both operands share. `scales`: of each operand, or None."""
+        """Sum products along the whole axis that both operands share, or the given ones. `scales`: of each operand,
+        or None."""
+        if isinstance(axis, tuple) and axis:
+            first, *others = axis
+            found = self.dot(left, right, None, first, precision, scales)
+            total = self.reduced("sum", found, tuple(others))
+            return total if acc is None else self.binary("+", self._initial(acc, total.dtype, total.axes), total)
         a, b = self.tile(left), self.tile(right)
         along = self._contracted(a, b, axis)
         if precision not in ("ieee", "tf32"):
@@ -120,7 +126,9 @@ class WholeAxes(ScaledOperands):
         raise Mistake(
             AxisError,
             f"expected two tiles that share one whole axis, {found}",
-            "Say along which: `axis=…`." if shared else f"The first is {describe(a)}, the second {describe(b)}.",
+            "Say along which: `axis=k`, or `axis=(c, k)`."
+            if shared
+            else f"The first is {describe(a)}, the second {describe(b)}.",
         )
 
     def _initial(self, acc: Any, dtype: DType, axes: tuple[Axis, ...]) -> Tile:

@@ -147,8 +147,9 @@ def dot(
     """Products of a and b, summed along the whole axis that both have, and added to `acc` if given.
 
     Other axes that both have are batch axes. The result's dtype is f32 for f16, bf16 and f8; int32 for narrower
-    integers, uint32 if both are uint16. `axis` selects one of several shared axes. `precision`: "ieee", or "tf32",
-    which allows devices to round f32 operands to tf32, and to add up to 128 products of f8 in fewer bits.
+    integers, uint32 if both are uint16. `axis` selects some of several shared axes: one, or a tuple. `precision`:
+    "ieee", or "tf32", which allows devices to round f32 operands to tf32, and to add up to 128 products of f8 in fewer
+    bits. A float sum of products (`vk.sum(a[i, k] * b[k, j], axis=k)`) is a dot, too.
     `a_scale`, `b_scale`: factors of a and b, see [scaled dots](#scaled-dots).
     """
     return current_builder().dot(a, b, acc, axis, precision, (a_scale, b_scale))  # type: ignore[no-any-return]
