@@ -126,3 +126,15 @@ def test_flash_through_the_host_takes_longer(vk):
         assert code == 0
         seconds.append(json.loads(output)["runs"][-1]["seconds"])
     assert seconds[0] < seconds[1] < 2 * seconds[0]
+
+
+@pytest.mark.usefixtures("trace")
+def test_two_devices_exchange_tensors_that_are_named(vk):
+    code, output, errors = vk("simulate", "trace.json", "--device", "3GiB", "--all-reduce", "", "--json", "-")
+    assert code == 0, errors
+    found = json.loads(output)
+    for run, pair in zip(found["runs"], found["two_devices"], strict=True):
+        assert run["name"] == pair["name"]
+        assert run["seconds"] <= pair["seconds"] * (1 + 1e-9)
+    assert "during backward" in errors
+    assert vk("simulate", "trace.json", "--device", "3GiB", "--all-reduce", "no such name")[0] == 2

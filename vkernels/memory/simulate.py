@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
+from .exchanges import Exchange
 from .links import MemoryMachine
 from .schedule import SwapSchedule
 from .schedule_check import check
@@ -51,13 +52,15 @@ def simulate(
     machine: MemoryMachine,
     seconds: Sequence[float] | None = None,
     timeline: bool = False,
+    exchanges: Sequence[Exchange] = (),
 ) -> SimulatedRun:
     """Run the schedule until an iteration takes as long as the previous one.
 
-    `seconds`: of the operations, if not those of the trace. Raises `MemoryPlanError` for an invalid schedule.
+    `seconds`: of the operations, if not those of the trace. `exchanges`: with another device, not in
+    the timeline. Raises `MemoryPlanError` for an invalid schedule.
     """
     check(trace, schedule, machine)
-    return run(SimulationInput(trace, machine), schedule, seconds, timeline)
+    return run(SimulationInput(trace, machine, exchanges), schedule, seconds, timeline)
 
 
 def run(

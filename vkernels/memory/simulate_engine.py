@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf
 
 from vkernels.ir.errors import MemoryPlanError
 
+from .exchanges import Exchange
 from .links import MemoryMachine, Tier
 from .schedule import SwapSchedule
 from .schedule_check import held_bytes
@@ -60,14 +62,14 @@ class Log:
 
 
 class SimulationInput:
-    """A trace on a machine, as lists by operation.
+    """A trace on a machine, as lists by operation, with what two devices exchange.
 
     `makes`: bytes that each operation needs before it starts; `drops`: bytes that it frees at its end. `resident`:
     bytes on the device before the first, with nothing away.
     """
 
-    def __init__(self, trace: MemoryTrace, machine: MemoryMachine):
-        self.trace, self.machine = trace, machine
+    def __init__(self, trace: MemoryTrace, machine: MemoryMachine, exchanges: Sequence[Exchange] = ()):
+        self.trace, self.machine, self.exchanges = trace, machine, exchanges
         self.seconds = [op.seconds for op in trace.operations]
         self.makes = [op.scratch for op in trace.operations]
         self.drops = list(self.makes)
@@ -85,8 +87,9 @@ class Engine:
     """A device with its links, from one iteration to the next; `iterate` runs one.
 
     By operation, numbers of absences: `copies`, `leaves` and `fetches` begin at its end, `waits` end before it.
-    By absence: `sizes`; `out_work`, `in_work`, seconds on an unshared link; `kept`, whether the tier keeps its copy for
-    the next absence; `copied`, `left`, `arrived`, its state. By link: `queues`, the `current` transfer and when it
+    By absence, and then by exchange, whose bytes take no room: `sizes`; `out_work`, `in_work`, seconds on an unshared
+    link; `kept`, whether the tier keeps its copy for the next absence; `copied`, `left`, `arrived`, its state.
+    By link: `queues`, the `current` transfer and when it
     `ends`, and for a shared link its remaining `work` at the time `since` and its `speed`.
     """
 
@@ -128,9 +131,26 @@ class Engine:
         self.queues: tuple[deque[int], ...] = tuple(deque() for _ in range(4))
         self.current, self.ends, self.begun = [-1] * 4, [inf] * 4, [0.0] * 4
         self.work, self.since, self.speed = [0.0] * 4, [0.0] * 4, [1.0] * 4
+        self.absences = len(absences)
+        self._add_exchanges(prepared.exchanges)
         waiting = [(each.back, each.next, at) for at, each in enumerate(absences) if each.back <= count <= each.next]
         for _, _, number in sorted(waiting):
             self.queues[FROM_FLASH if self.on_flash[number] else FROM_HOST].append(number)
+
+    def _add_exchanges(self, exchanges: Sequence[Exchange]) -> None:
+        trace, machine = self.prepared.trace, self.prepared.machine
+        for number, each in enumerate(exchanges, self.absences):
+            size = trace.tensors[each.tensor].size
+            self.copies[each.ready].append(number)
+            self.leaves[each.ready].append(number)
+            self.waits[each.next].append(number)
+            self.out_work.append(machine.out_seconds(Tier.HOST, size))
+            self.in_work.append(machine.in_seconds(Tier.HOST, size))
+        more = len(exchanges)
+        self.sizes += [0] * more
+        self.kept += [True] * more
+        for flags in (self.clean, self.on_flash, self.copied, self.left, self.arrived):
+            flags += [False] * more
 
     def iterate(self) -> tuple[float, list[float]]:
         """Run one iteration; return its seconds, and the seconds that each operation waited."""
@@ -190,7 +210,7 @@ class Engine:
         link = self.ends.index(now)
         number, self.ends[link] = self.current[link], inf
         self.events += 2
-        if self.log is not None:
+        if self.log is not None and number < self.absences:
             self.log.transfers.append(Transfer(number, link, self.begun[link], now))
         if link & 1:
             self._share(link - 1, 1.0, now)
@@ -198,6 +218,8 @@ class Engine:
             self.copied[number] = True
             if self.left[number]:
                 self.free += self.sizes[number]
+            if number >= self.absences:
+                self.queues[FROM_HOST].append(number)
             if self.queues[link]:
                 self._begin_out(link, now)
         else:

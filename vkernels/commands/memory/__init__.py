@@ -56,6 +56,13 @@ Direct = Annotated[
     bool,
     typer.Option("--gpu-direct/--staged", help="Flash is copied to the device directly, or through the host's memory."),
 ]
+AllReduce = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Also simulate two devices that exchange gradients over this link: tensors with NAME in their names.",
+    ),
+]
 Calibrated = Annotated[
     Path | None,
     typer.Option("--calibration", metavar="FILE", help="Rates written by `vk memory calibrate --out`."),
@@ -181,6 +188,7 @@ def simulate(
     calibration: Calibrated = None,
     fault: Fault = "64KiB",
     gpu_direct: Direct = True,
+    all_reduce: AllReduce = None,
     json: Json = None,
     html: Html = None,
 ) -> None:
@@ -191,7 +199,7 @@ def simulate(
     from . import schedules
 
     options = (host, flash, link, flash_link, calibration)
-    schedules.simulate(trace, schedule, device, options, fault, gpu_direct, json, html)
+    schedules.simulate(trace, schedule, device, options, fault, gpu_direct, all_reduce, json, html)
 
 
 @app.command()

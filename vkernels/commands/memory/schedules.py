@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 
+from rich.console import Console
+
 from vkernels.ir.errors import MemoryPlanError, OptionError
 from vkernels.memory import schedule_file
 from vkernels.memory.bound import lower_bound
+from vkernels.memory.exchanges import after_backward, gradient_exchanges
 from vkernels.memory.links import MemoryMachine
 from vkernels.memory.placed import placed_pieces, placed_tensors
 from vkernels.memory.pool import place_trace
@@ -22,6 +25,7 @@ from vkernels.memory.strategies import PUBLISHED, search
 from vkernels.memory.strategies.search import JudgedSchedule
 from vkernels.memory.trace import MemoryTrace
 
+from ..formatting import format_bytes, format_seconds, plural
 from ..results import check_writable
 from .offset_map import OffsetMap
 from .options import (
@@ -110,9 +114,9 @@ def _times(run: SimulatedRun) -> list[float]:
 
 def simulate(
     trace: Path, schedule: Path | None, device: str, machine_options: MachineOptions, fault: str, gpu_direct: bool,
-    json: Path | None, html: Path | None,
+    all_reduce: str | None, json: Path | None, html: Path | None,
 ) -> None:  # fmt: skip
-    """Simulate a step under a schedule, or under every strategy."""
+    """Simulate a step under a schedule, or under every strategy; `all_reduce`: on two devices, too."""
     check_writable(json)
     check_writable(html)
     machine = replace(machine_from(device, *machine_options), fault_bytes=size_from(fault, "--fault"))
@@ -133,6 +137,7 @@ def simulate(
     show_runs(console, runs, found, bound)
     for name, reason in refused.items():
         console.print(f"{name}: {reason}", soft_wrap=True)
+    pairs = None if all_reduce is None else [*on_two_devices(console, runs, found, machine, all_reduce)]
     if html is not None:
         blocks = placed_pieces(found, runs[-1][1], PLACING_SECONDS, ALIGNMENT)
         map_ = OffsetMap(blocks, _times(runs[-1][2]), capacity=machine.device_bytes)
@@ -140,8 +145,29 @@ def simulate(
     write_result(
         json, "simulate", trace=trace_to_json(found), machine=machine_to_json(machine), bound_seconds=bound.seconds,
         runs=[run_to_json(name, found, each, run) for name, each, run in runs],
-        refused=[{"name": name, "reason": reason} for name, reason in refused.items()],
+        refused=[{"name": name, "reason": reason} for name, reason in refused.items()], two_devices=pairs,
     )  # fmt: skip
+
+
+def on_two_devices(
+    console: Console, runs: Sequence[tuple[str, SwapSchedule, SimulatedRun]], trace: MemoryTrace,
+    machine: MemoryMachine, named: str,
+) -> Iterator[dict[str, str | float]]:  # fmt: skip
+    """Simulate the schedules on two devices that exchange gradients during backward or after it; print and return."""
+    exchanges = gradient_exchanges(trace, named)
+    if not exchanges:
+        raise OptionError(f"--all-reduce: no tensor with {named!r} in its name is read after it is written")
+    size = sum(trace.tensors[each.tensor].size for each in exchanges)
+    console.print(f"two devices that exchange {plural(len(exchanges), 'gradient')}, {format_bytes(size)}:")
+    for name, schedule, run in runs:
+        found = [simulated(trace, schedule, machine, exchanges=each).seconds
+                 for each in (exchanges, after_backward(exchanges))]  # fmt: skip
+        console.print(
+            f"  {name}: {format_seconds(found[0])} during backward, {format_seconds(found[1])} after it, "
+            f"{format_seconds(run.seconds)} alone",
+            soft_wrap=True,
+        )
+        yield {"name": name, "seconds": found[0], "after_backward_seconds": found[1]}
 
 
 def ours(
