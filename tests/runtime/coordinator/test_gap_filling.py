@@ -103,6 +103,30 @@ def test_of_those_that_fit_the_longest_goes():
     assert best_fit([unknown], 1e-3) is None
 
 
+def test_a_call_that_fits_starts_at_once_but_not_before_those_that_wait():
+    host = Host()
+    first, second = (Waiting(profile(1e-4), 1, False) for _ in range(2))
+    host.call(profile(1e-3, gap=1e-3), 1e-3)
+    assert not host.filling.start_at_once(first), "no gap yet"
+    host.device.now = 1.01e-3
+    host.queue(first)
+    assert not host.filling.start_at_once(second)
+    host.start(first, 1, 1e-4)
+    assert host.filling.start_at_once(second) == 1
+    assert not host.filling.start_at_once(Waiting(profile(1e-4), 1, False)), "another one is being started"
+    assert host.filling._queue == []
+
+
+def test_what_is_predicted_follows_the_samples():
+    found = LaunchProfile()
+    assert found.seconds is None
+    for number in range(1, 5):
+        found.note_duration(number * 1e-3)
+    assert found.seconds == 3e-3
+    found.recall([5e-3] * SAMPLES, [])
+    assert found.seconds == 5e-3
+
+
 def test_a_long_call_is_started_in_as_many_units_as_fit():
     host = Host()
     call = Waiting(profile(1e-4), 100, True)

@@ -160,12 +160,12 @@ def test_calls_of_all_priorities_are_kept_and_known_to_a_later_process(
     assert sorted(by_parts) == [1, 3], "the rows of two programs at once"
     assert {each.key.device for each in by_parts.values()} == {driver.target(0).name}
     assert (len(by_parts[1].gaps), len(by_parts[3].gaps)) == (SAMPLES, 0)
-    calls_by_priority._profiles.clear()
+    calls_by_priority._bounds.clear()
     fillings.clear()
     with use_session(new_session(store)):
         launcher = with_plan(softmax_rows, PERSISTENT)
         with vk.priority("low"):
             launcher(*pair)
             finished()
-        (by_bound,) = calls_by_priority._profiles.values()
-    assert by_bound[3].samples == SAMPLES, "known after one call of three parts"
+        (known,) = calls_by_priority._bounds.values()
+    assert known.profiles[3].samples == SAMPLES, "known after one call of three parts"

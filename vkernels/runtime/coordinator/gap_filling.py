@@ -202,6 +202,18 @@ class GapFilling:
             upper.started = upper.seen_running = now
             upper.fills = self._launched
 
+    def start_at_once(self, call: Waiting) -> int:
+        """How many units of a call may start now, 0 if it has to wait. Call `started` when they are in the stream."""
+        with self._changed:
+            call.since = self._low_seen = now = self._clock()
+            if self._queue:
+                return 0
+            self._queue.append(call)
+            units = self._units_for(call, now)
+            self._queue.remove(call)
+            self._starting |= units > 0
+            return units
+
     def wait_for_gap(self, call: Waiting) -> int:
         """Wait until units of a call may start; returns how many. Call `started` when they are in the stream."""
         with self._changed:

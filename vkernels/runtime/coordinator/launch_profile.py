@@ -52,12 +52,19 @@ class LaunchProfile:
     gaps: list[float] = field(default_factory=list)
     kept: int = 0
     _was_short: list[bool] = field(default_factory=list)
+    _of: list[float] | None = field(default=None, repr=False, compare=False)
+    _count: int = field(default=0, repr=False, compare=False)
+    _seconds: float | None = field(default=None, repr=False, compare=False)
 
     @property
     def seconds(self) -> float | None:
         """Seconds of a unit as predicted: of four, at most one takes longer. None before any was measured."""
-        ordered = sorted(self.durations)
-        return ordered[int(LATE * (len(ordered) - 1))] if ordered else None
+        durations = self.durations
+        if self._of is not durations or self._count != len(durations):
+            ordered = sorted(durations)
+            self._seconds = ordered[int(LATE * (len(ordered) - 1))] if ordered else None
+            self._of, self._count = durations, len(durations)
+        return self._seconds
 
     @property
     def is_frozen(self) -> bool:

@@ -7,8 +7,10 @@ next comes after it. Work that is captured into a graph is neither kept waiting 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass, field
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
@@ -24,6 +26,9 @@ from ..coordinator.shown_company import show_fills
 from .device import GpuDevice
 from .kept_profiles import keep, recall
 from .packing import Packed, Start
+
+SHOWN_EVERY = 0.1
+"""Seconds between two looks that others get at what was filled."""
 
 Part = tuple[int, range | None]
 """A launch by its number, and a range of its programs; None: all."""
@@ -46,6 +51,14 @@ class Bound(Protocol):
     ) -> None: ...
 
 
+@dataclass
+class _Known:
+    """Of bound code: the parts that its calls can be started in, and profiles by the number of parts."""
+
+    units: Sequence[Part]
+    profiles: dict[int, LaunchProfile] = field(default_factory=dict)
+
+
 class _Own(threading.local):
     """Of this thread: what its calls of higher priority are known by, on each device."""
 
@@ -54,8 +67,8 @@ class _Own(threading.local):
 
 
 _own = _Own()
-_profiles: WeakKeyDictionary[Bound, dict[int, LaunchProfile]] = WeakKeyDictionary()
-"""By the number of parts that calls are started in."""
+_bounds: WeakKeyDictionary[Bound, _Known] = WeakKeyDictionary()
+_shown_at = float("-inf")
 
 
 def run_by_priority(bound: Bound, addresses: Sequence[int], scalars: Sequence[bool | int | float]) -> None:
@@ -93,23 +106,26 @@ def _run_first(bound: Bound, filling: GapFilling, start: Callable[[], None]) -> 
 
 
 def _fill(bound: Bound, filling: GapFilling, addresses: Sequence[int], scalars: Sequence[bool | int | float]) -> None:
-    if bound.divided is not None and filling.wants_parts(_profile_of(bound, len(units_of(bound.packed.starts)))):
+    if bound.divided is not None and filling.wants_parts(_profile_of(bound, len(_known(bound).units))):
         bound = bound.divided() or bound
-    device, driver, units, at = bound.device.number, bound.device.driver, units_of(bound.packed.starts), 0
-    profile = _profile_of(bound, len(units))
-    memory = driver.allocate(device, bound.packed.own_bytes) if bound.packed.own_bytes else None
-    start = 0 if memory is None else memory.data_ptr()
+    device, driver, units, at = bound.device.number, bound.device.driver, _known(bound).units, 0
+    profile, memory, start = _profile_of(bound, len(units)), None, 0
     while at < len(units):
         call = Waiting(profile, len(units) - at, len(units) > 1)
-        with timeline.working("wait", bound.kernel) if bound.kernel is not None else nullcontext():
-            count = filling.wait_for_gap(call)
+        count = filling.start_at_once(call)
+        if not count:
+            with timeline.working("wait", bound.kernel) if bound.kernel is not None else nullcontext():
+                count = filling.wait_for_gap(call)
         begin: Mark | None = None
         end: Mark | None = None
         try:
             begin = driver.mark()
-            if count == len(units) and memory is None:
+            if count == len(units):
                 bound.start(addresses, scalars)
             else:
+                if memory is None and bound.packed.own_bytes:
+                    memory = driver.allocate(device, bound.packed.own_bytes)
+                    start = memory.data_ptr()
                 bound.start_parts(joined(units[at : at + count]), addresses, scalars, start)
             end = driver.mark()
         finally:
@@ -117,8 +133,17 @@ def _fill(bound: Bound, filling: GapFilling, addresses: Sequence[int], scalars: 
         at += count
     if profile.samples > profile.kept:
         keep(bound, profile, len(units))
-    found = filling_stats().values()
-    show_fills(sum(each.fills for each in found), sum(each.seconds for each in found))
+    _show()
+
+
+def _show() -> None:
+    """Show what was filled in `vk coordinate status`, now and then."""
+    global _shown_at
+    now = time.perf_counter()
+    if now - _shown_at > SHOWN_EVERY:
+        _shown_at = now
+        found = filling_stats().values()
+        show_fills(sum(each.fills for each in found), sum(each.seconds for each in found))
 
 
 def units_of(starts: Sequence[Start]) -> list[Part]:
@@ -145,11 +170,15 @@ def joined(units: Sequence[Part]) -> list[Part]:
     return found
 
 
+def _known(bound: Bound) -> _Known:
+    return _bounds.get(bound) or _bounds.setdefault(bound, _Known(units_of(bound.packed.starts)))
+
+
 def _profile_of(bound: Bound, parts: int) -> LaunchProfile:
     """The profile of calls that are started in so many parts; one that is kept is there soon after it is asked for."""
-    of_bound = _profiles.get(bound) or _profiles.setdefault(bound, {})
-    profile = of_bound.get(parts)
+    profiles = _known(bound).profiles
+    profile = profiles.get(parts)
     if profile is None:
-        profile = of_bound.setdefault(parts, LaunchProfile())
+        profile = profiles.setdefault(parts, LaunchProfile())
         recall(bound, profile, parts)
     return profile
