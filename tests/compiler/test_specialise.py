@@ -93,6 +93,24 @@ def test_strides_that_are_known(array, strides):
     assert known_strides(view_of(array, "x")) == strides
 
 
+@pytest.mark.parametrize(
+    ("array", "declared", "strides"),
+    [
+        (np.zeros((7, 2)), ("N", 2), (2, 1)),
+        (np.zeros((5, 7, 3)), ("M", "N", 3), (UNKNOWN, 3, 1)),
+        (np.zeros((5, 4, 3)), ("M", 4, 3), (12, 3, 1)),
+        (np.zeros((7, 4))[:, :2], ("N", 2), (UNKNOWN, 1)),
+        (np.zeros((14, 2))[::2], ("N", 2), (UNKNOWN, 1)),
+        (np.zeros((7, 4))[:, ::2], ("N", 2), (UNKNOWN, UNKNOWN)),
+        (np.zeros((1, 2)), ("N", 2), (UNKNOWN, 1)),
+        (np.zeros((0, 2)), ("N", 2), (UNKNOWN, 1)),
+        (np.broadcast_to(np.zeros(2), (7, 2)), ("N", 2), (0, 1)),
+    ],
+)
+def test_strides_follow_from_sizes_that_are_numbers(array, declared, strides):
+    assert known_strides(view_of(array, "x"), declared) == strides
+
+
 def test_facts_survive_being_written_into_the_ir():
     found = facts(100, 1000, tiles={"i": 4}, chunks={"j": 64})
     assert Facts.from_attribute(found.to_attribute()) == found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import lcm
 from typing import TypeVar
@@ -12,7 +12,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from vkernels.ir.analysis.axes import known_value
 from vkernels.ir.analysis.half_sums import sizes_of_half_sums
-from vkernels.ir.dialect import KernelOp, ScratchOp, SizeOp, TileOp, WholeOp, WriteOp
+from vkernels.ir.dialect import KernelOp, ScratchOp, SizeOp, TensorArgumentType, TileOp, WholeOp, WriteOp
 from vkernels.ir.errors import PlanError
 from vkernels.ir.facts import UNKNOWN, Facts
 from vkernels.ir.plan import Plan
@@ -108,7 +108,9 @@ def facts_for(
     multiples = {size: number for size, number in multiples.items() if size not in exact}
     bounds = sum_bounds(kernel, plan, planned.sizes, for_gpu)
     bounds = {size: most for size, most in bounds.items() if size not in exact}
-    strides = {name: known_strides(view) for name, view in tensors.items()}
+    types = {name.data: a.type for name, a in zip(kernel.parameters, kernel.body.block.args, strict=True)}
+    declared = {name: type_.shape for name, type_ in types.items() if isinstance(type_, TensorArgumentType)}
+    strides = {name: known_strides(view, declared.get(name, ())) for name, view in tensors.items()}
     facts = Facts(exact, multiples, strides, distinct=True, bounds=bounds, capacities=capacities)
     if not for_gpu:
         return facts
@@ -142,14 +144,16 @@ def _step(axis: TileOp | WholeOp, plan: Plan, length: int) -> int:
     return together if length % together == 0 else chunk
 
 
-def known_strides(view: ArrayView) -> tuple[int, ...]:
-    """Strides of 0 and 1 that matter or that a last dimension has; the others are unknown."""
-
-    def known(number: int, length: int) -> bool:
+def known_strides(view: ArrayView, declared: Sequence[str | int] = ()) -> tuple[int, ...]:
+    """Strides of 0 and 1 that matter or that a last dimension has, and those that follow from them by sizes that are
+    `declared` as numbers, such as 2 of a tensor of pairs; the others are unknown."""
+    found: list[int] = []
+    last = len(view.shape) - 1
+    for number in range(last, -1, -1):
+        length, stride = view.shape[number], view.strides[number]
         is_seen = length > 1 and view.size > 0
-        return view.strides[number] in (0, 1) and (is_seen or number == len(view.shape) - 1)
-
-    return tuple(
-        stride if known(number, length) else UNKNOWN
-        for number, (length, stride) in enumerate(zip(view.shape, view.strides, strict=True))
-    )
+        is_known = stride in (0, 1) and (is_seen or number == last)
+        if declared and found and found[0] > 0 and isinstance(size := declared[number + 1], int):
+            is_known = is_known or (is_seen and stride == size * found[0])
+        found.insert(0, stride if is_known else UNKNOWN)
+    return tuple(found)

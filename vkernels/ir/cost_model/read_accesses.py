@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from ..analysis.piecewise import breaks_of, is_pattern
-from ..dialect import AccessOp, DotOp, LoadOp, RangeOp, axes_of
+from ..dialect import AccessOp, DotOp, LoadOp, RangeOp, TensorArgumentType, axes_of
 from .item_widths import bytes_of
 from .loops import FAR, Axes, BesideRows, LoopAccess
 
@@ -23,14 +23,32 @@ def is_found(offset: SSAValue) -> bool:
     return isinstance(offset.type, TensorType) and breaks_of(offset) is None and not is_pattern(offset)
 
 
-def apart_along(op: AccessOp, dimension: int) -> tuple[str, int] | None:
+def apart_along(op: AccessOp, dimension: int, strides: Sequence[int] = ()) -> tuple[str, int] | None:
     """The axis along which an access takes every second to fourth element, or repeats elements, and how many vectors it
-    loads for one."""
+    loads for one. `dimension`: the one whose elements are side by side; `strides`: of all, where they are known."""
     offset, terms = op.offset_of(dimension), op.index.data[dimension].terms
     if offset is not None and axes_of(offset):
         patterns = [each for each in op.offsets if axes_of(each) == axes_of(offset)]
         return (axes_of(offset)[0], 1) if is_pattern(offset) and patterns == [offset] else None
+    if not terms and dimension == len(op.index) - 1:
+        return _apart_before_numbers(op, strides)
     return next(((axis, abs(factor)) for axis, factor in terms if 1 < abs(factor) <= MOST_APART), None)
+
+
+def _apart_before_numbers(op: AccessOp, strides: Sequence[int]) -> tuple[str, int] | None:
+    """The same of an access to one element of the last dimensions, whose sizes are numbers, such as of pairs."""
+    type_ = op.base.type
+    sizes = type_.shape if isinstance(type_, TensorArgumentType) else ()
+    number, apart = len(sizes) - 1, 1
+    while number > 0 and isinstance(size := sizes[number], int) and not op.index.data[number].terms:
+        number, apart = number - 1, apart * size
+        if strides and strides[number] != apart:
+            return None
+    offset = op.offset_of(number) if sizes else None
+    if offset is not None and axes_of(offset):
+        return None
+    terms = op.index.data[number].terms if apart > 1 else ()
+    return next(((axis, apart * abs(f)) for axis, f in terms if 1 < apart * abs(f) <= MOST_APART), None)
 
 
 def run_along(op: AccessOp, dimension: int) -> str | None:

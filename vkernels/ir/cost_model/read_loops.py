@@ -298,7 +298,7 @@ class _Reader:
             bool(op.guarded_dimensions),
             isinstance(op, WriteOp) and op.atomic is not None,
             sum(breaks_of(o) or 0 for o in offsets if o is not None and axes_of(o)),
-            apart_along(op, fast) if run is None and offsets and not isinstance(op, WriteOp) else None,
+            apart_along(op, fast, strides) if run is None and offsets and not isinstance(op, WriteOp) else None,
             index_sums(op) if home is None else (),
             spread_along(op, fast)
             if offsets and run is None and home is None and (1 in strides or not strides)
