@@ -23,6 +23,7 @@ from vkernels.ir.fork_safe import fork_safe_lock
 
 from .coordinator import get_priority
 from .coordinator.cohost import HOST, Lease, Task, Way
+from .coordinator.gpu_company import gpu_company_stats
 from .coordinator.priority import joined_board
 from .coordinator.shown_company import show_companies
 from .threads import forget_calls, get_threads, on_threads_change, the_pool
@@ -143,7 +144,7 @@ class CohostedCalls:
             with timeline.working("wait", kind.kernel):
                 lease = HOST.begin(task, kind)
                 if lease.company is not None:
-                    _show()
+                    show()
             start = perf_counter()
         else:
             task.in_call, task.kind = True, kind
@@ -189,14 +190,14 @@ class CohostedCalls:
         return runnable.launch_record() if on_share else self._calls.launch_record()
 
 
-def _show() -> None:
+def show() -> None:
     """Show companies in `vk coordinate status`, now and then, if this process is on the board."""
     global _shown_at
     now = perf_counter()
     if now - _shown_at > SHOWN_EVERY and joined_board() is not None:
         with _lock:
             _shown_at = now
-            show_companies(HOST.stats())
+            show_companies(HOST.stats() + gpu_company_stats())
 
 
 class _Own(threading.local):

@@ -202,6 +202,26 @@ def test_a_call_now_and_then_is_marked(monkeypatch: pytest.MonkeyPatch, device: 
     assert len(device.launches) == 13
 
 
+def test_tasks_that_meet_on_a_gpu_are_shown(monkeypatch: pytest.MonkeyPatch, device: FakeDriver) -> None:
+    shown: list[str] = []
+    launcher, pair = rows()
+    company = GpuCompany()
+    monkeypatch.setattr(gpu_company, "COMPANIES", {0: company})
+    monkeypatch.setattr(device, "mark", lambda: Passed(0.0), raising=False)
+    monkeypatch.setattr(cohosted_calls, "joined_board", object)
+    monkeypatch.setattr(cohosted_calls, "show_companies", lambda companies: shown.extend(companies[-1].kernels))
+    monkeypatch.setattr(cohosted_calls, "_shown_at", float("-inf"))
+    with vk.patient(), vk.cohost():
+        launcher(*pair)
+        assert shown == []
+        thread = threading.Thread(target=lambda: company.decide(0.1, "other", "other M=3"))
+        monkeypatch.setattr(company, "_clock", lambda: 1.0)
+        thread.start()
+        thread.join()
+        launcher(*pair)
+    assert shown == ["other M=3", "softmax_rows M=4000 N=64"]
+
+
 def test_shares_are_slices() -> None:
     h200, mi300x = target_named("h200-sxm-141"), target_named("mi300x")
     assert share_of(h200, 2).key == "h200-sxm-141:sms=64"

@@ -147,6 +147,8 @@ class GpuCalls:
             return whole.run
         company, kind = company_on(self._device.number), self._call_key
         decided, runnable = company.decide(self._memory_need, kind.digest, str(kind)), whole
+        if decided.company is not None:
+            cohosted_calls.show()
         if decided.tasks > 1:
             share = self._share_code(key, addresses, decided.tasks)()
             if share is None:
