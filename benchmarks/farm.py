@@ -3,16 +3,17 @@
     python benchmarks/farm.py jobs TRACE
     python benchmarks/farm.py predictions TRACE
     python benchmarks/farm.py nodes TRACE
+    python benchmarks/farm.py both FOLDER
     python benchmarks/farm.py real fifo.json --policy fifo
-    python benchmarks/farm.py real ours.json
     python benchmarks/farm.py compare fifo.json ours.json
     python benchmarks/farm.py kills [--db postgresql://USER@HOST/NAME]
 
 `jobs`: mean and p99 completion of each policy on one server, and of ours at several bounds. `predictions`: errors of
 predicted durations; up to two minutes. `nodes`: utilisation, short
 slots and wake-ups of rules that release and wake nodes, over five fortnights of Philly. Both are simulated: the same
-on all machines; seconds to a minute. `real`: forty submissions of three users to a farm with a Ray node on each core,
-up to five minutes; `compare`: the time until each job has a plan of 0.97 of the best known speed. `kills`: machines are
+on all machines; seconds to a minute. `real`: forty submissions of three users, three of them torch models, to a farm
+with a Ray node on each core, up to five minutes; `compare`: the time until each job has a plan of 0.97 of the best
+known speed; `both`: two such runs and their comparison, up to ten minutes. `kills`: machines are
 killed while jobs run; up to ten minutes.
 """
 
@@ -104,6 +105,16 @@ def real(
                f"{len(found['plans'])} plans timed")  # fmt: skip
     for reason in found["reasons"]:
         typer.echo(reason)
+
+
+@app.command()
+def both(folder: Path, submissions: int = 40, seed: int = 1, turn: float = 3.0, seconds: float = 265.0) -> None:
+    """Run the same submissions in the order of their arrival and in ours, and compare them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = [folder / f"{policy}.json" for policy in ("fifo", "bounded")]
+    for file in files:
+        real(file, file.stem, submissions, seed, turn, seconds)
+    compare(files)
 
 
 @app.command()

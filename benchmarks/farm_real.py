@@ -20,7 +20,9 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from farm_models import NAMES
 
+from vkernels.commands.farm.jobs import tasks_of_model
 from vkernels.farm import service
 from vkernels.farm.client import ENDED, Farm
 from vkernels.farm.records import Wanted
@@ -44,17 +46,6 @@ KERNELS: dict[str, dict[str, int]] = {
     "stencil_square": {"B": 1, "M": 256, "N": 256}, "activate_elements": {"M": 256, "N": 1024},
     "reduce_middle": {"A": 16, "N": 512, "C": 64}, "l2_normalize_rows": {"M": 256, "N": 1000},
 }  # fmt: skip
-MODELS: dict[str, list[tuple[str, dict[str, int], int]]] = {
-    "a classifier": [
-        ("matmul_bias", {"M": 128, "N": 512, "K": 256}, 2), ("log_softmax_rows", {"M": 128, "N": 1000}, 1),
-    ],
-    "a transformer": [
-        ("matmul_bias", {"M": 128, "N": 768, "K": 256}, 4), ("softmax_rows", {"M": 1024, "N": 128}, 4),
-        ("layer_norm_rows", {"M": 128, "N": 256}, 8),
-    ],
-    "a filter": [("stencil_square", {"B": 1, "M": 512, "N": 512}, 3), ("activate_elements", {"M": 512, "N": 512}, 3)],
-}  # fmt: skip
-"""Tasks of three models with their calls in a run."""
 JOIN = """
 import sys
 from pathlib import Path
@@ -78,12 +69,11 @@ def drawn(count: int, seed: int) -> list[tuple[float, str, list[Wanted], float]]
     """Arrival, user, tasks and budget of submissions, three of them models. Sizes differ by up to twice."""
     random = np.random.default_rng(seed)
     arrivals = np.cumsum(random.exponential(GAP, count))
-    places = set(random.choice(count, len(MODELS), replace=False).tolist())
-    models = list(MODELS.values())
+    models = {int(place): name for place, name in zip(random.choice(count, len(NAMES), False), NAMES, strict=True)}
     found = []
     for number, at in enumerate(arrivals):
-        if number in places:
-            tasks = [wanted_task(name, shape, calls) for name, shape, calls in models.pop()]
+        if number in models:
+            tasks = tasks_of_model(f"{Path(__file__).parent / 'farm_models.py'}:{models[number]}")
         else:
             name = str(random.choice(list(KERNELS)))
             shape = {size: int(value * random.uniform(0.6, 1.2)) // 8 * 8 for size, value in KERNELS[name].items()}
@@ -96,6 +86,12 @@ def wanted_task(name: str, shape: dict[str, int], calls: int) -> Wanted:
     """A kernel of the library with these sizes in float32, and its calls."""
     (task,) = library_tasks([name], SpecialisationRequest(shape=shape, dtype="float32"))[:1]
     return Wanted(task.to_request(), calls)
+
+
+def _shares(tasks: Sequence[Wanted]) -> list[tuple[str, str, float]]:
+    """Kernel, sizes and part of the job's time of each task."""
+    weights = [each.seconds or float(each.calls) for each in tasks]
+    return [(_name(each), _sizes(each), weight / sum(weights)) for each, weight in zip(tasks, weights, strict=True)]
 
 
 def run_real(folder: Path, policy: str, count: int, seed: int, turn: float, seconds: float) -> dict[str, Any]:
@@ -115,9 +111,7 @@ def run_real(folder: Path, policy: str, count: int, seed: int, turn: float, seco
             while len(submitted) < count and jobs[len(submitted)][0] <= now:
                 at, user, tasks, budget = jobs[len(submitted)]
                 number = users[user].submit(tasks, [SLICE], seconds=budget)
-                share = 1 / sum(each.calls for each in tasks)
-                parts = [(_name(each), _sizes(each), each.calls * share) for each in tasks]
-                submitted.append(Submitted(number, user, at, parts))
+                submitted.append(Submitted(number, user, at, _shares(tasks)))
             for identity, *_ in plans_in(database):
                 seen.setdefault(identity, now)
             states = [job["state"] for job in farm.status()["jobs"]]
