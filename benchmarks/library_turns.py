@@ -151,13 +151,17 @@ def _limited(seconds: int) -> Iterator[None]:
 
 def error_of(case: Case) -> float:
     """Greatest error of ours as a part of the greatest magnitude, over all results."""
-    exact = [result.double().cpu() for result in case.exact_results()]
+    exact = [_wide(result).cpu() for result in case.exact_results()]
     results = as_tuple(case.ours(*(_own(value) for value in case.arguments)))
-    compared = [case.compares_integers or result.is_floating_point() for result in results]
-    ours = [result.double() for result in results]
+    compared = [case.compares_integers or result.is_floating_point() or result.is_complex() for result in results]
+    ours = [_wide(result) for result in results]
     pairs = [pair for pair, is_compared in zip(zip(ours, exact, strict=True), compared, strict=True) if is_compared]
     errors = (float((a - b).abs().max() / b.abs().max().clamp_min(1e-30)) for a, b in pairs if b.numel())
     return max(errors, default=0.0)
+
+
+def _wide(value: torch.Tensor) -> torch.Tensor:
+    return value.to(torch.complex128) if value.is_complex() else value.double()
 
 
 def _own(value: object) -> object:

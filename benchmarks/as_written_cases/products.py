@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int, UInt4
+from jaxtyping import Complex64, Float, Int, UInt4
 from torch import Tensor
 
 import vkernels as vk
@@ -23,6 +23,20 @@ def int4_matmul(
     n = vk.tile("N")
     k = vk.whole("K")
     out[i, n] = vk.dot(x[i, k], weight[n, k] - 8.0) * scale[n]
+
+
+@vk.kernel
+def complex_matmul(x: Complex64[vk.Tensor, "M K"], y: Complex64[vk.Tensor, "K N"], out: Complex64[vk.Tensor, "M N"]):
+    i = vk.tile("M")
+    j = vk.tile("N")
+    k = vk.whole("K")
+    out[i, j] = vk.dot(x[i, k], y[k, j])
+
+
+@vk.kernel
+def complex_product(x: Complex64[vk.Tensor, "N"], y: Complex64[vk.Tensor, "N"], out: Complex64[vk.Tensor, "N"]):
+    i = vk.tile("N")
+    out[i] = x[i] * y[i]
 
 
 @vk.kernel
@@ -58,6 +72,12 @@ def cases(*sizes: str) -> list[WrittenCase]:
         packed = torch.randint(256, (n, (d + 1) // 2), dtype=torch.uint8)
         given = torch.randn(1, d), packed, torch.rand(n) + 0.5, torch.empty(1, n)
         made.add("int4 product of one row", size, int4_matmul, given, {"unpacked": _unpacked_rows})
+    for size, m, d, n in made.chosen((TINY, 3, 8, 5), (USUAL, 256, 256, 256), (ODD, 255, 257, 131)):
+        given = *(torch.randn(*each, dtype=torch.complex64) for each in ((m, d), (d, n))), torch.empty(m, n) + 0j
+        made.add("complex matmul", size, complex_matmul, given, {"built in": Way(torch.matmul, compiled=False)})
+    for size, n in made.chosen((TINY, 50), (USUAL, 1 << 20), (ODD, 10007)):
+        given = *(torch.randn(n, dtype=torch.complex64) for _ in range(2)), torch.empty(n) + 0j
+        made.add("complex product", size, complex_product, given, {"built in": Way(torch.mul, compiled=False)})
     for size, n, k in made.chosen((TINY, 50, 7), (USUAL, 1 << 20, 1024), (ODD, 1000003, 997)):
         way = Way(lambda x, k=k: torch.bincount(x, minlength=k), compiled=False)
         given = torch.randint(k, (n,)), torch.zeros(k, dtype=torch.int64)

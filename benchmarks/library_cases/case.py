@@ -99,7 +99,9 @@ def bytes_of(*values: Any) -> int:
 
 
 def in_double(value: Any) -> Any:
-    """A tensor of floats in float64, copied; all else as it is."""
+    """A tensor of floats in float64, of complex numbers in complex128, copied; all else as it is."""
+    if isinstance(value, torch.Tensor) and value.is_complex():
+        return value.to(torch.complex128)
     if isinstance(value, torch.Tensor) and value.is_floating_point():
         return value.double()
     return value
