@@ -23,6 +23,12 @@ def sums_of_rows(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M"]):
     out[i] = vk.sum(x[i, j], axis=j)
 
 
+@vk.kernel
+def doubled(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M N"]):
+    i, j = vk.tile("M"), vk.tile("N")
+    out[i, j] = 2 * x[i, j]
+
+
 def row_seconds(rows: int, length: int, strides: tuple[int, int] | None = None) -> float:
     """Of sums of 16 MiB, so many rows at a time."""
     module = sums_of_rows.build(Signature((("x", "float32"), ("out", "float32")), ()))
@@ -37,3 +43,16 @@ def test_short_rows_beside_one_another_are_prefetched_and_long_or_far_ones_start
     assert row_seconds(8, 128, (128, 1)) == row_seconds(8, 128)
     assert row_seconds(8, 128, (1168, 1)) > 1.5 * row_seconds(8, 128)
     assert row_seconds(8, 1024) > 1.2 * row_seconds(1, 1024)
+
+
+def test_rows_shorter_than_a_line_share_it_with_those_beside_them():
+    def moved(length: int, strides: tuple[int, int] | None = None) -> float:
+        module = doubled.build(Signature((("x", "float32"), ("out", "float32")), ()))
+        given = None if strides is None else {"x": strides, "out": strides}
+        space = read_space(kernel_of(module), {"M": (12 << 20) // length, "N": length}, WIDE, strides=given)
+        return model_plan(space, Plan({"i": 64, "j": 16}, {}, lanes="i", order=("i", "j"))).parts["level 3"]
+
+    long = moved(3 << 10)
+    assert moved(3) < 1.1 * long  # rows of 12 bytes, each behind the other
+    assert 1.3 * long < moved(3, (4, 1)) < 1.5 * long  # 4 bytes between them
+    assert moved(3, (32, 1)) > 5 * long  # a line each

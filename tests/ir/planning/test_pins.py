@@ -45,7 +45,7 @@ def test_a_pinned_part_stays_and_the_kernel_can_have_the_plan(name, limits):
 def test_the_rest_of_a_pinned_plan_is_chosen_for_what_is_pinned():
     module = build("matmul_bias", "float16")[1]
     kernel, sizes = kernel_of(module), MATMUL
-    pin = Pin(tiles={"i": 256, "j": 128})
+    pin = Pin(tiles={"i": 256, "j": 256})
     free, pinned = choose_plan(kernel, sizes, GPU), choose_plan(kernel, sizes, GPU, pin=pin)
     assert free.plan.tiles != pinned.plan.tiles
     use = annotate_needs(kernel).evaluate(with_pin(free.plan, pin), sizes, NeedsDevice.of(GPU))

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from .cache_sets import RowsApart, Sets, bytes_apart, part_lost, row_of
 from .index_sums import Region
+from .line_waste import wasted
 from .loops import Axes, Loop, LoopAccess, LoopStep, executed, trip_of
-from .plan_batch import Numbers, PlanBatch, clipped
+from .plan_batch import Numbers, PlanBatch
 from .repeating import GROUP, repeating
 from .windows import Window, elements_in, overlap, windows_of
 
@@ -148,7 +149,7 @@ class CacheTraffic:
         moved: dict[tuple[Region, bool], Numbers] = {}
         for number, step, touch, region in self.touches:
             if touch.home is None and (region, touch.writes) not in moved:
-                waste = self._waste(touch, self.at.loops[number], step, line)
+                waste = wasted(touch, self.at.loops[number], step, self.at, line)
                 moved[region, touch.writes] = self._elements(touch) * touch.element_bytes * waste
         return sum(moved.values(), start=0.0)
 
@@ -212,7 +213,7 @@ class CacheTraffic:
         if line not in self._moved:
             self._moved[line] = self._stacked([
                 self._elements(row.touch) * row.touch.element_bytes
-                * self._waste(row.touch, self.at.loops[row.number], row.step, line)
+                * wasted(row.touch, self.at.loops[row.number], row.step, self.at, line)
                 for row in self._alike[0]
             ])  # fmt: skip
         return self._moved[line]
@@ -378,21 +379,6 @@ class CacheTraffic:
             return size
         extent = max(1, self.at.extents.get(axis, 1))
         return extent if axis != group else np.minimum(extent, self.swizzle * size)
-
-    def _waste(self, touch: LoopAccess, loop: Loop, step: LoopStep, line: int) -> Numbers:
-        """Bytes of lines for each byte that is used, where too few elements of a line are side by side in one
-        program."""
-        along, steps = touch.spread or (touch.run, 1)
-        if along is None or touch.home is not None or touch.place in self.at.choices.packs:
-            return 1
-        together = self.at.size(along)
-        edge: Numbers = 0  # bytes of lines beside a row's part, which programs far from this one use
-        if touch.spread is None and along in self.at.choices.order[:-1] and self.at.extents.get(along, 1) > 1:
-            edge = np.where(together < self.at.extents[along], line - min(line, touch.alignment), 0)
-        if along in (*loop.axes, *loop.ranges, *step.ranges, *self.at.choices.held):
-            together = max(1, self.at.extents.get(along, 1))
-        most, used = line / touch.element_bytes, together * touch.element_bytes
-        return clipped(np.maximum(most / together, (used + edge) / used), min(steps, most), most)
 
 
 def _added(rows: Table) -> Numbers:
