@@ -1,5 +1,6 @@
 // RUN: vk-opt '--apply-plan{tiles="i=6","j=32" chunks="k=1" packs="a","b" lanes=j order=j,i}' --verify-mapped %s | filecheck %s
 // Packed operands are f32 panels without masks; `lanes` lies along the rows of each tensor.
+// Programs that pack b, whose panels lie across rows, go through the panels of a row in turn.
 
 vk.kernel @matmul(%a: !vk.tensor<[M, K], f16>, %b: !vk.tensor<[K, N], f16>, %bias: !vk.tensor<[N], f32>, %out: !vk.tensor<[M, N], f32>) {
   %M = vk.size M
@@ -27,8 +28,9 @@ vk.kernel @matmul(%a: !vk.tensor<[M, K], f16>, %b: !vk.tensor<[K, N], f16>, %bia
 // CHECK:          vk.load %a[%{{.*}} + k, %{{.*}} + j] : !vk.tensor<[M, K], f16> -> tensor<6x16xf16, #vk.axes<k, j>>
 // CHECK-NEXT:     arith.extf
 // CHECK-NEXT:     vk.store %{{.*}} in %packed_a[%{{.*}}, %{{.*}} + j, k]
-// CHECK:        vk.launch "pack b"
+// CHECK:        vk.launch "pack b" over (%{{.*}} = %{{.*}}, %[[PANEL:[0-9]+]] = %{{.*}}) {
 // CHECK:          vk.load %b[%{{.*}} + k, %{{.*}} + j] : !vk.tensor<[K, N], f16> -> tensor<16x32xf16, #vk.axes<k, j>>
+// CHECK:          vk.store %{{.*}} in %packed_b[%[[PANEL]], %{{.*}} + k, j]
 // CHECK:        vk.launch "matmul" over (%p_j = %{{.*}}, %p_i = %{{.*}}) {
 // CHECK:          scf.for %k0
 // CHECK-NEXT:       %x = vk.load %packed_a[%p_i, %k0 + k, i] : !vk.buffer<[?, ?, 6], f32> -> tensor<6x1xf32, #vk.axes<i, k>>

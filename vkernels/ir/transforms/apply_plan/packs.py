@@ -47,8 +47,9 @@ from .planned_kernel import PlannedKernel
 
 _BLOCK = 16
 """Positions along the whole axis in one copied tile; words, where they are made of positions side by side."""
-_BLOCKS = 32
-"""Tiles that one program copies."""
+_BLOCKS, _ACROSS = 32, 2
+"""Tiles that one program copies, where panels lie side by side in memory and where they lie across it: then programs
+that follow each other read on in the same rows, as processors prefetch them."""
 _Index = tuple[Sequence[tuple[str, int]], SSAValue | None]
 """The terms and the offset of an index."""
 
@@ -164,21 +165,24 @@ def _buffer(
 
 
 def _emit_launch(state: MappingState, pack: Pack, buffer: SSAValue, padded: SSAValue) -> None:
-    """Emit the launch, each program of which copies `_BLOCKS` blocks of one panel, or all where it sums them up too."""
+    """Emit the launch, each program of which copies some blocks of one panel, or all where it sums them up too."""
     top = state.top
     extent = value_in(state, top, pack.whole.extent)
     sums = state.excess.get(pack.load.result)
-    share = top.number(_block(pack) * _BLOCKS)
+    across = not pack.turned and pack.tile.size > 1
+    share = top.number(_block(pack) * (_ACROSS if across else _BLOCKS))
     parts = top.combined(arith.CeilDivSIOp, extent, share) if sums is None else top.number(1)
-    grid = [*map(state.programs_along, (*pack.batch, pack.tile)), parts]
+    panels = state.programs_along(pack.tile)
+    grid = [*map(state.programs_along, pack.batch), *((parts, panels) if across else (panels, parts))]
     block = Block(arg_types=[i64] * len(grid))
     frame = LoopFrame(block, top)
-    *_, panel, part = block.args
+    *batch, outer, inner = block.args
+    panel, part = (inner, outer) if across else (outer, inner)
     first = frame.combined(arith.MuliOp, panel, frame.number(pack.tile.size))
     if sums is None:
         begin = frame.combined(arith.MuliOp, part, share)
         last = frame.combined(arith.AddiOp, begin, share)
-        at_end = frame.add(arith.CmpiOp(frame.combined(arith.AddiOp, part, frame.number(1)), grid[-1], "eq"))
+        at_end = frame.add(arith.CmpiOp(frame.combined(arith.AddiOp, part, frame.number(1)), parts, "eq"))
         end = frame.add(arith.SelectOp(at_end, padded, last))
         inside = frame.combined(arith.MinSIOp, last, extent)
     else:
@@ -188,7 +192,7 @@ def _emit_launch(state: MappingState, pack: Pack, buffer: SSAValue, padded: SSAV
     blocks = frame.combined(arith.FloorDivSIOp, frame.combined(arith.SubiOp, inside, begin), size)
     middle = frame.combined(arith.AddiOp, begin, frame.combined(arith.MuliOp, blocks, size))
     full, partial = LoopFrame(Block(), frame), LoopFrame(Block(), frame)
-    copy = _Copy(state, pack, buffer, first)
+    copy = _Copy(state, pack, buffer, [((), place) for place in (*batch, panel)], first)
     copied = copy.emit(full, (begin, middle), None, None, copy.start(full))
     copy.finish(full, copy.emit(full, (middle, end), rows, extent, copied))
     copy.finish(partial, copy.emit(partial, (begin, end), rows, extent, copy.start(partial)))
@@ -207,11 +211,13 @@ def _emit_launch(state: MappingState, pack: Pack, buffer: SSAValue, padded: SSAV
 
 @dataclass(frozen=True)
 class _Copy:
-    """Copies blocks of a panel whose rows begin at `first`, and sums them up where its pack says so."""
+    """Copies blocks of a panel whose rows begin at `first`, and sums them up where its pack says so. `panel`: its
+    indices into the buffer, those of the batch before its own."""
 
     state: MappingState
     pack: Pack
     buffer: SSAValue
+    panel: Sequence[_Index]
     first: SSAValue
 
     @cached_property
@@ -252,14 +258,14 @@ class _Copy:
         bounds = {across: rows} if rows is not None and not pack.tile.exact else {}
         if extent is not None:
             bounds[along] = inner.combined(arith.SubiOp, extent, position)
-        places: dict[str, _Index] = dict(zip((axis.name for axis in pack.batch), self._batch(frame), strict=True))
+        places: dict[str, _Index] = dict(zip((axis.name for axis in pack.batch), self.panel[:-1], strict=True))
         places |= {pack.tile.name: ([(across, 1)], self.first), pack.whole.name: ([(along, 1)], position)}
         index = [places[term.terms[0][0]] for term in pack.load.index]
         tensor = value_in(self.state, frame, pack.tensor)
         loaded = inner.add(LoadOp(tensor, index, self._tile(element_of(pack.load.result)), bounds=bounds))
         after = [self._added(inner, total, loaded) for total in before]
         stored = self._packed(inner, loaded)
-        panel = [*self._panel(frame), *_in_panel(inner, position, pack, along, across)]
+        panel = [*self.panel, *_in_panel(inner, position, pack, along, across)]
         inner.block.add_op(StoreOp(stored, self.buffer, panel))
         inner.block.add_op(scf.YieldOp.create(operands=after))
         return frame.loop((*span, frame.number(_block(pack))), sums, inner.block)
@@ -274,17 +280,7 @@ class _Copy:
         if self.pack.turned:
             total = frame.add(SumOp(total, along))
         total = frame.make(arith.MuliOp, total, filled(frame, total.type, words.factor))
-        frame.block.add_op(StoreOp(total, excess, [*self._panel(frame), ([(across, 1)], None)]))
-
-    def _batch(self, frame: LoopFrame) -> Sequence[_Index]:
-        assert frame.parent is not None
-        *coordinates, _, _ = frame.parent.block.args
-        return [((), coordinate) for coordinate in coordinates]
-
-    def _panel(self, frame: LoopFrame) -> Sequence[_Index]:
-        assert frame.parent is not None
-        *coordinates, _ = frame.parent.block.args
-        return [((), coordinate) for coordinate in coordinates]
+        frame.block.add_op(StoreOp(total, excess, [*self.panel, ([(across, 1)], None)]))
 
     def _added(self, inner: LoopFrame, total: SSAValue, loaded: SSAValue) -> SSAValue:
         """Sums with those of one more block."""
