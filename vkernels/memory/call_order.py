@@ -27,10 +27,14 @@ class CallOrder:
 
     def __init__(self, passages: Sequence[Passage], pairs: set[tuple[int, int]] | None = None, last: int = -1):
         self.passages, self._pairs = passages, pairs
+        self.followed = frozenset(
+            part for each in passages for part, stretch in enumerate(each.stretches) if stretch is not None
+        )
+        """Stretches of functions that are to be followed, by number, of any call."""
         self._part, self._last = -1, last
         self._misses = 0.0
 
-    def begin(self, arguments: Any) -> list[Passage]:
+    def begin(self, arguments: Any) -> Sequence[Passage]:
         """Return what the next call may be, by its arguments; first what it is most likely."""
         if self._pairs is None:
             self._part = (self._part + 1) % len(self.passages)
@@ -67,8 +71,11 @@ class CallOrder:
         return next(number for number, each in enumerate(self.passages) if each is call)
 
 
-def remaining(possible: Sequence[Passage], at: int, landmark: Landmark) -> list[Passage]:
+def remaining(possible: Sequence[Passage], at: int, landmark: Landmark) -> Sequence[Passage]:
     """Return those whose landmark number `at` is the one that a call has passed."""
+    if len(possible) == 1:
+        landmarks = possible[0].landmarks
+        return possible if at < len(landmarks) and is_at(landmarks[at], landmark) else ()
     return [each for each in possible if at < len(each.landmarks) and is_at(each.landmarks[at], landmark)]
 
 

@@ -165,6 +165,11 @@ class FunctionFollower(FunctionMode):
         self._others: list[Stretch] = []
         self._made: list[StorageWeakRef] = []
 
+    @property
+    def is_following(self) -> bool:
+        """Whether it is on the stack, or follows when it is again."""
+        return self._is_on
+
     def enter(self, part: int, calls: Sequence[Sequence[Stretch]]) -> None:
         """Follow a stretch of what the call may be from its beginning, or go on with it."""
         found = [each[part] if part < len(each) else None for each in calls]

@@ -147,7 +147,7 @@ class UnwatchedCalls:
     @contextmanager
     def running(self, args: Any, kwargs: Any) -> Iterator[None]:
         """Run the next call."""
-        demand, saved, order = self._demand, self.saved, self._order
+        demand, saved, order, followed = self._demand, self.saved, self._order, self._order.followed
         outer, first, moves = _len_torch_dispatch_stack(), nodes_of_autograd(), demand.counts.moves()
         self._next -= 1
         is_checked, is_watched, was_changed = self._next < 0, False, bool(self.changed)
@@ -179,15 +179,17 @@ class UnwatchedCalls:
                 found = remaining(possible, passed, landmark)
                 if found:
                     possible = found
-                    if not is_watched:
-                        follower.leave() if is_optimiser(landmark) else follow()
+                    if passed + 1 in followed and not is_optimiser(landmark):
+                        follow()
+                    elif follower.is_following:
+                        follower.leave()
                     return
                 self.changed = f"call {passed} of a module or optimiser, {name_of(landmark)}, differs from before"
             if not is_watched and torch._C._current_graph_task_id() == -1:  # modes end with a node of backward
                 watch(given, live_at(passed, passed + 1))
 
         def follow() -> None:
-            if not is_watched and not self.changed:
+            if passed + 1 in followed and not is_watched and not self.changed:
                 follower.enter(passed + 1, [each.stretches for each in possible])
 
         def differs(why: str, given: Any) -> None:
