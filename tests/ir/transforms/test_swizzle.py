@@ -39,7 +39,7 @@ def test_a_group_of_rows_goes_through_all_columns_before_the_next(rows, columns,
     ]
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(rows=SIDES, columns=SIDES, swizzle=st.integers(1, 14), resident=st.sampled_from([0, 3]), turned=st.booleans())
 def test_coordinates_are_a_permutation_in_both_interpreters(rows, columns, swizzle, resident, turned):
     """Each program writes the coordinates of its position: all are there if no program's place is another's."""
