@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -65,7 +67,8 @@ def _run(
     names = {np.dtype(np.float16): "float16", np.dtype(np.float32): "float32"}
     module = kernel.build(Signature(tuple((name, names[each.dtype]) for name, each in every.items()), (), ()))
     mapped = run_passes(cpu_pipeline(plan, facts, units=(SPLIT,)), module)
-    assert "of matrix_split_f16" in print_module(mapped)
+    text = print_module(mapped)
+    assert "of matrix_split_f16" in text or re.search(r"(scratch|buffer)<\[[^]]*\], f32>", text)
     code = compile_lowered(lower_to_llvm(next(iter(mapped.ops)), 64), units=software_units)
     Call(code, [*every.values()], sizes).run()
     interpret(mapped, {**arrays, "out": seen})
