@@ -43,6 +43,7 @@ def run_without(names: tuple[str, ...], code: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_numpy_users_need_none_of_them():
     code = """
 double(x, out)
@@ -61,6 +62,7 @@ except vk.SetupError as error:
     ]
 
 
+@pytest.mark.slow
 def test_without_triton_kernels_are_interpreted(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # no code that was compiled before
     code = """

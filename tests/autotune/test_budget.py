@@ -91,6 +91,7 @@ def reading(clock: Clock, seconds: float):
 SECONDS = st.floats(0.01, 5.0)
 
 
+@pytest.mark.slow
 @hypothesis_settings(max_examples=10)
 @given(
     budget=st.floats(0.5, 60.0), costs=st.lists(SECONDS, min_size=1, max_size=7), starting=SECONDS, space=SECONDS,
@@ -106,6 +107,7 @@ def test_no_run_takes_longer_than_its_budget(budget, costs, starting, space, cac
     assert (result.best is not None) is bool(bench.measured), "what was measured is returned"
 
 
+@pytest.mark.slow
 @hypothesis_settings(max_examples=10)
 @given(cost=st.floats(0.01, 0.5), settings=st.sampled_from(["cold", "program"]))
 def test_finalists_are_compared_where_there_is_time_for_a_few_measurements(cost, settings):
@@ -209,6 +211,7 @@ def test_a_bench_whose_time_is_over_starts_nothing():
         assert bench.restarts == 0
 
 
+@pytest.mark.slow
 def test_what_a_bench_does_at_the_end_is_cut_off_and_blamed_on_nobody():
     candidate = Candidate(SPACE.plan(SPACE.default))
     with Bench(TASK, "cpu:cores=1") as bench:

@@ -50,6 +50,7 @@ def test_a_device_whose_times_are_in_proportion_shows_the_fastest_points() -> No
     assert evaluations(here, [there], seed) <= 3
 
 
+@pytest.mark.slow
 def test_of_two_devices_the_one_that_resembles_this_one_counts() -> None:
     seed = fresh_seed()
     here, other = rugged(seed), rugged(seed + 1)
@@ -58,6 +59,7 @@ def test_of_two_devices_the_one_that_resembles_this_one_counts() -> None:
     assert np.median(found) < np.median(alone)
 
 
+@pytest.mark.slow
 def test_a_device_that_misleads_does_not_keep_a_search_from_going_through_the_space() -> None:
     seed = fresh_seed()
     here = rugged(seed)

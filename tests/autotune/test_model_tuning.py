@@ -68,6 +68,7 @@ def library_tasks_of(name: str, runs: int) -> ModelTasks:
     return tasks_of(model, arguments, named, CATALOGUE, layers, runs)
 
 
+@pytest.mark.slow
 def test_the_tasks_of_a_model_are_its_kernels_with_the_sizes_that_it_calls_them_with(file: Path):
     pytest.importorskip("torch")
     found = library_tasks_of(f"{file}:network", runs=2)
@@ -158,6 +159,7 @@ def _tuned(model: ModelTasks, best, seconds: float = 30.0, lanes: int = 1, on_tu
     return found, tune
 
 
+@pytest.mark.slow
 def test_every_task_has_a_turn_the_heaviest_first_and_the_heavier_the_longer():
     found, tune = _tuned(_model(1.0, 100.0, 10.0), lambda *_: 0.9)
     order = list(dict.fromkeys(turn.part for turn in found.turns))
@@ -167,6 +169,7 @@ def test_every_task_has_a_turn_the_heaviest_first_and_the_heavier_the_longer():
     assert set(found.results) == {0, 1, 2}
 
 
+@pytest.mark.slow
 def test_more_turns_go_where_more_is_won():
     def best(task: Task, slice: str, count: int) -> float:
         return 0.9**count if task.shape["N"] == 16 else 1.0
@@ -188,6 +191,7 @@ def test_what_was_won_is_told_for_a_run_of_the_model():
     assert [part["task"]["shape"]["N"] for part in data["parts"]] == [8, 16]
 
 
+@pytest.mark.slow
 def test_a_task_that_cannot_be_tuned_is_told_of_and_the_others_go_on():
     def best(task: Task, slice: str, count: int):
         return vk.SetupError("no worker comes up") if task.shape["N"] == 16 else 0.5

@@ -110,6 +110,7 @@ def test_no_point_but_somebodys_own_exceeds_the_limits(name: str, limits: Limits
             assert why_not(use, limits, 0.0) is None
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("name", QUICK)
 @pytest.mark.parametrize("limits", [TINY, *CPUS.values()], ids=["tiny", *CPUS])

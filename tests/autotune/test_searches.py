@@ -131,6 +131,7 @@ def test_a_point_given_back_is_asked_for_again(name: str) -> None:
     assert set(run(search, lambda point: 1.0)) == set(space)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["forest", "genetic", "local"])
 def test_searches_that_learn_find_more_than_chance_does(name: str) -> None:
     reached: dict[str, list[float]] = {name: [], "random": []}

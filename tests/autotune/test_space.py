@@ -70,6 +70,7 @@ def test_constraints_are_checked_as_soon_as_their_values_are_known() -> None:
     assert len(seen) == 4
 
 
+@pytest.mark.slow
 def test_a_large_space_is_sampled_without_being_listed() -> None:
     space = SearchSpace(
         {f"p{at}": list(range(50)) for at in range(20)}, [Constraint(("p3", "p7"), lambda a, b: a * b == 12)]

@@ -111,6 +111,7 @@ def test_a_launch_finds_what_another_process_compiled(kernels):
     assert not compile_launch(kernels.hangs, found)
 
 
+@pytest.mark.slow
 def test_workers_compile_and_what_fails_there_is_skipped(kernels, monkeypatch):
     monkeypatch.setattr("vkernels.autotune.triton_online.START_SECONDS", 0.0)
     launch = launch_of(kernels.copy, **scaled())
@@ -128,6 +129,7 @@ def test_workers_compile_and_what_fails_there_is_skipped(kernels, monkeypatch):
     assert "power of 2" in found.trials[1].reason
 
 
+@pytest.mark.slow
 def test_what_takes_too_long_to_compile_is_skipped(kernels, monkeypatch):
     monkeypatch.setattr("vkernels.autotune.triton_online.compile_seconds", lambda stop: 10.0)
     launch = launch_of(kernels.hangs)

@@ -62,6 +62,7 @@ def test_the_final_entry_is_the_best_of_its_key(space: PlanSpace, tmp_path: Path
         assert len(failures) == len(result.failures)
 
 
+@pytest.mark.slow
 def test_the_best_of_other_limits_are_seeds(space: PlanSpace, tmp_path: Path):
     other = replace(LIMITS, shared=LIMITS.shared // 2)
     times = landscape(space, 8)

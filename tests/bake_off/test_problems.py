@@ -28,6 +28,7 @@ def dense(operator: Operator) -> np.ndarray:
     return columns
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("number", PROBLEMS)
 def test_operators_are_symmetric_and_definite(number):
@@ -38,6 +39,7 @@ def test_operators_are_symmetric_and_definite(number):
     np.testing.assert_allclose(operator.diagonal.ravel(), np.diag(matrix), rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("degree", range(1, 7))
 @pytest.mark.parametrize("kind", KINDS)
@@ -55,6 +57,7 @@ def test_symmetry_and_definiteness_of_random_vectors(kind, degree):
     assert (u * image).sum() > 0
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(("degree", "coarse"), [(1, 6), (2, 3), (3, 2), (4, 2)])
 @pytest.mark.parametrize("curve", [0.0, 0.05])
@@ -84,6 +87,7 @@ def test_the_mass_of_one_is_the_volume():
     assert (operator.apply(one, np.full_like(one, np.nan)).sum() - 1) == pytest.approx(0, abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", ["stiffness", "stiffness_at_nodes"])
 def test_values_on_the_surface_are_lifted(kind):
@@ -117,6 +121,7 @@ def test_every_node_is_numbered_once():
     assert len(unknowns.alone) + len(unknowns.shared) == unknowns.free
 
 
+@pytest.mark.slow
 def test_float32_converges_to_its_own_tolerance():
     found = run_problem(3, 3, (3, 3, 3), 0.03, "float32", 1e-5)
     assert found.solution.converged

@@ -26,6 +26,7 @@ def settings(monkeypatch):
     torch.set_num_threads(before[1])
 
 
+@pytest.mark.slow
 def test_few_lengths_are_measured(tmp_path):
     changing_sizes.main(only=["softmax", "rope"], quick=True, path=tmp_path / "found.json")
     found = json.loads((tmp_path / "found.json").read_text())["results"]

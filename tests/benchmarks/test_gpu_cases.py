@@ -73,6 +73,7 @@ def memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     torch.set_num_threads(before)
 
 
+@pytest.mark.slow
 def test_steps_in_less_memory_are_checked_and_timed(memory: ModuleType) -> None:
     links = memory.measured_links()
     for name, make in memory.PROGRAMS.items():

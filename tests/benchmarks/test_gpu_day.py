@@ -66,6 +66,7 @@ EXPECTED = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", [1, 3])
 def test_no_case_is_lost_by_another(stages: Callable[[str], ModuleType], tmp_path: Path, processes: int) -> None:
     path, parallel = tmp_path / "day.jsonl", processes > 1
@@ -80,6 +81,7 @@ def test_no_case_is_lost_by_another(stages: Callable[[str], ModuleType], tmp_pat
         assert "before, not alone" in found["dies"]
 
 
+@pytest.mark.slow
 def test_a_day_goes_on_where_it_stopped(stages: Callable[[str], ModuleType], tmp_path: Path) -> None:
     path = tmp_path / "day.jsonl"
     some = {"try/one", "try/hangs"}
@@ -98,6 +100,7 @@ def test_a_day_goes_on_where_it_stopped(stages: Callable[[str], ModuleType], tmp
     assert len(path.read_text().splitlines()) == len(before.splitlines()) + 1
 
 
+@pytest.mark.slow
 def test_what_the_time_cuts_off_is_left_for_the_next_run(stages: Callable[[str], ModuleType], tmp_path: Path) -> None:
     path = tmp_path / "day.jsonl"
     script = CHILD.replace('"hangs": 0.6', '"hangs": 99')
@@ -137,6 +140,7 @@ def shown(path: Path) -> str:
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=True).stdout
 
 
+@pytest.mark.slow
 def test_a_short_simulated_day(tmp_path: Path) -> None:
     path = tmp_path / "day.jsonl"
     done = day(path, "--only", "a first launch,split rows gives,a graph replays swap", "--stage", "smoke")
@@ -146,6 +150,7 @@ def test_a_short_simulated_day(tmp_path: Path) -> None:
     assert "Every case was right." in text
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_without_a_gpu_it_says_so(tmp_path: Path) -> None:
     command = [sys.executable, str(BENCHMARKS / "gpu_day.py"), "run", str(tmp_path / "day.jsonl")]

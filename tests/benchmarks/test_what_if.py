@@ -57,6 +57,7 @@ def asked(request):
     return case_from_json(stored), whole.plan, under
 
 
+@pytest.mark.slow
 def test_a_plan_stops_fitting_where_the_measurement_stopped_admitting_it(asked):
     case, _, under = asked
     for number in {choice.plan for choice in case.choices}:

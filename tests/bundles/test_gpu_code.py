@@ -111,6 +111,7 @@ def test_aligned_and_other_addresses_run_code_of_their_own(pretended, monkeypatc
     assert [each.function for each in driver.launches] == [1, 2, 1]
 
 
+@pytest.mark.slow
 def test_plain_code_serves_any_sizes_and_strides(pretended, monkeypatch):
     path = pretended(request_of(kernels.softmax, SHAPES[:1]), plain=True).bundle.path
     for shape, offset, turned in ((6, 64), 0, False), ((3, 100), 0, False), ((5, 39), 1, False), ((7, 33), 1, True):
@@ -302,6 +303,7 @@ def test_programs_are_not_recorded_for_gpus(run_vk, tmp_path):  # noqa: F811
     assert "programs are recorded on the CPU" in errors
 
 
+@pytest.mark.slow
 def test_a_process_without_compilers_starts_it(real):
     """With a driver that notes what it is asked for, and tensors that say they are on a GPU."""
     script = """

@@ -56,6 +56,7 @@ def plain(tmp_path_factory) -> Path:
     return folder / "bin" / "python"
 
 
+@pytest.mark.slow
 def test_a_transformer_block_and_the_challenge_run_there_with_the_same_bits(plain, tmp_path):
     (tmp_path / "programs.py").symlink_to(programs.__file__)
     compiled = {"after": programs.block(programs.words(1)), "features": programs.challenge(programs.images())}

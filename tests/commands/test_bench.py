@@ -163,6 +163,7 @@ def test_a_malformed_line_of_weights_is_named(vk, tmp_path):
     assert f"{path}:7: expected 3 numbers" in err.replace("\n", "")
 
 
+@pytest.mark.slow
 def test_pieces_make_no_difference():
     network, source = radix_network(1024, 12), ImageSource(pixels_of("digits"), 1024).spread(90)
     whole = measure_interleaved(network, source, ["general"], rounds=1)
@@ -177,6 +178,7 @@ def test_pieces_make_no_difference():
     assert rates.real <= rates.executed <= rates.nominal
 
 
+@pytest.mark.slow
 def test_a_network_that_is_not_held_is_read_in_every_round():
     network, source = (
         replace(radix_network(1024, 12), most_held=1000),

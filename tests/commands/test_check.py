@@ -133,6 +133,7 @@ def test_all_is_every_kernel_of_the_catalogue():
     assert {case.source.name for case in cases} == {entry.name for entry in CATALOGUE}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fake_compiler")
 def test_all_kernels_are_checked(vk, tmp_path, monkeypatch):
     """All of a catalogue of five kernels, as planning the whole one takes long."""
@@ -255,6 +256,7 @@ def test_a_cpu_is_checked_by_its_native_code(vk, own):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_named_processor_says_which_dot_unit_it_uses(vk):
     named = "cpu:cooperlake:cores=1,cpu:skylake-avx512:cores=1"
     sizes = ["--shape", "M=512,N=512,K=512", "--dtype", "bfloat16"]
@@ -271,6 +273,7 @@ def test_targets_of_ones_own_are_checked_too(vk, tmp_path):
     assert [cell["target"] for cell in json.loads(output)["cells"]] == ["mine", "t4"]
 
 
+@pytest.mark.slow
 def test_the_cache_is_used_unless_forbidden(vk, own):
     arguments = ["take_columns", "--targets", "t4,mi300x", "--json", "-"]
     found = [json.loads(vk(*arguments, *more)[1])["from_cache"] for more in ([], [], ["--no-cache"])]
@@ -290,6 +293,7 @@ def test_kernels_of_ones_own_become_binaries(vk, own):
         assert cell["compile_seconds"] > 0
 
 
+@pytest.mark.slow
 def test_plain_triton_kernels_are_checked_in_each_configuration(vk):
     code, output, _ = vk(
         f"{STYLES}:multiply_tuned", "--signature", "*fp16:16,*fp16:16,*fp16:16,i32:16,i32:16,i32:16",
@@ -303,6 +307,7 @@ def test_plain_triton_kernels_are_checked_in_each_configuration(vk):
     assert code == 1
 
 
+@pytest.mark.slow
 def test_an_interrupted_check_is_code_130_and_leaves_no_children():
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     arguments = ["check", "softmax_rows", "layer_norm_rows", "--no-cache", "--targets", "t4,h100-sxm5-80,mi300x"]

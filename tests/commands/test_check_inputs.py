@@ -20,6 +20,7 @@ def vk(run_vk, shared_workers):
     return lambda *arguments: run_vk("check", "--judge", "1", *arguments)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mark", ["finds", "finds in a file"])
 def test_the_race_on_the_page_is_found(vk, tmp_path, monkeypatch, mark):
     page = (Path(__file__).parents[2] / "docs" / "check.md").read_text()

@@ -106,6 +106,7 @@ class Page(HTMLParser):
         self.texts.append(data)
 
 
+@pytest.mark.slow
 @pytest.mark.sample(2)
 @pytest.mark.parametrize(("kernel", "target"), CELLS)
 def test_the_text_tells_every_phase_home_decision_and_resource(explained, capsys, kernel, target):  # noqa: F811
@@ -166,6 +167,7 @@ def test_the_page_needs_nothing_else_and_draws_within_its_frames(explained, kern
         assert name in texts
 
 
+@pytest.mark.slow
 def test_needs_are_drawn_to_the_scale_of_the_limit(explained):  # noqa: F811
     found = explained("softmax", "t4")
     drawing = ElementTree.fromstring(re.search(r"<svg.*?</svg>", page_of(found), re.S)[0])
@@ -210,6 +212,7 @@ def test_a_mistake_is_one_message_and_code_2(vk, own, monkeypatch, name):
     assert "Traceback" not in said
 
 
+@pytest.mark.slow
 def test_hostile_names_are_neither_markup_nor_commands_of_a_terminal(vk, own, tmp_path):
     hostile = tmp_path / "<img src=x onerror=alert(1)>\x1b[31m\u202e.py"
     hostile.write_text(OWN)

@@ -224,6 +224,7 @@ def other():
 """
 
 
+@pytest.mark.slow
 def test_a_step_runs_under_a_limit_beside_itself_and_gives_the_same_bits(vk, tmp_path):
     (tmp_path / "mine.py").write_text(PROGRAM)
     code, output, errors = vk(
@@ -251,6 +252,7 @@ def test_a_step_runs_under_a_limit_beside_itself_and_gives_the_same_bits(vk, tmp
     assert "measured times of the calls" in page
 
 
+@pytest.mark.slow
 def test_steps_in_turns_follow_one_plan(vk, tmp_path):
     (tmp_path / "mine.py").write_text(PROGRAM)
     code, output, _ = vk("run", "mine.py:turns", "--bytes", "1MiB", "--calls", "4", "--json", "out.json")
@@ -263,6 +265,7 @@ def test_steps_in_turns_follow_one_plan(vk, tmp_path):
     assert (report["period"], report["planned"], report["calls"]) == (2, 4, 9)
 
 
+@pytest.mark.slow
 def test_a_step_that_never_keeps_to_a_plan_is_a_finding_with_the_reason(vk, tmp_path):
     (tmp_path / "mine.py").write_text(PROGRAM)
     code, output, _ = vk("run", "mine.py:changing", "--bytes", "1MiB", "--calls", "1")

@@ -33,6 +33,7 @@ def test_a_problem_is_solved_and_written(tmp_path, capsys):
     assert {name for row in fields for name in row} == set(written)
 
 
+@pytest.mark.slow
 def test_a_residual_that_is_not_reached_is_a_finding(capsys):
     assert run("--degree", "2", "--elements", "3", "--iterations", "2") == 1
     assert "not converged in 2 iterations" in capsys.readouterr().out

@@ -333,6 +333,7 @@ def test_slices_are_named_by_their_device():
     assert slice_names("nvidia:0", []) == ["nvidia:0"]
 
 
+@pytest.mark.slow
 def test_offline_compiles_for_what_is_not_here_and_marks_its_times(vk, tmp_path):
     pytest.importorskip("triton")
     url = tmp_path / "t.db"

@@ -102,6 +102,7 @@ def test_a_mistake_is_one_message_and_code_2(vk, name):
     assert "Traceback" not in said
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("wrong_files")
 @pytest.mark.parametrize("name", ["no such option", "half an archive", "a malformed layer"])
 def test_a_mistake_is_one_message_in_a_process_too(name):
@@ -172,6 +173,7 @@ def plain_kernel(monkeypatch):
     monkeypatch.setattr(infer, "run_layers", numpy_layers)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("plain_kernel")
 def test_a_run_says_what_it_found(vk, tmp_path):
     code, output, _ = vk("run", "spdnn", "--layers", "3", "--threads", "2", "--json", tmp_path / "results.json")
@@ -183,6 +185,7 @@ def test_a_run_says_what_it_found(vk, tmp_path):
     assert data["target"].startswith("cpu-")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("plain_kernel")
 def test_json_can_go_to_standard_output(vk):
     code, output, said = vk("run", "spdnn", "--layers", "2", "--compare", "--json", "-")
@@ -222,6 +225,7 @@ def test_the_challenges_own_files_can_be_run(vk, tmp_path):
     assert json.loads(output)["images"] == 40
 
 
+@pytest.mark.slow
 def test_the_default_job_runs_as_a_process():
     done = vk_process("run", "spdnn", "--json", "-")
     assert done.returncode == 0, done.stderr

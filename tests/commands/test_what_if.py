@@ -15,6 +15,7 @@ def vk(run_vk, shared_workers):
     return lambda *arguments: run_vk("explain", "softmax_rows", "--judge", "1", "--shape", "M=64,N=70000", *arguments)
 
 
+@pytest.mark.slow
 def test_each_question_is_answered_for_this_plan_and_for_the_plan_chosen_anew(vk):
     code, output, said = vk(
         "--target", "t4", "--what-if", "bandwidth=2x", "--what-if", "registers=16", "--what-if", "target=a100-sxm4-80",
@@ -77,6 +78,7 @@ def pinned(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M N"]):
         assert each["chosen_anew"]["plan"]["tiles"]["i"] == 2
 
 
+@pytest.mark.slow
 def test_a_budget_holds_under_other_limits_too(run_vk, shared_workers, tmp_path):
     own = tmp_path / "own.py"
     own.write_text("""

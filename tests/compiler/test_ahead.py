@@ -83,6 +83,7 @@ def test_a_layout_that_cannot_be_is_refused(layouts, said):
         new("ahead_no_layout").compile(shapes=SHAPE, targets="cpu", dtype="float64", by=float, layouts=layouts)
 
 
+@pytest.mark.slow
 def test_each_shape_on_each_target_has_binaries_that_fit():
     shapes, targets = [SHAPE, {**SHAPE, "K": 1}], ["t4", "h100-sxm5-80:1g.10gb", target_named("mi300x"), "cpu:cores=1"]
     made = new("ahead_all").compile(shapes=shapes, targets=targets, dtype="float16", by=int, square=True)

@@ -102,6 +102,7 @@ def test_another_processor_has_other_code(monkeypatch):
     assert kept.lowering_key("text") != lowering
 
 
+@pytest.mark.slow
 def test_a_later_process_makes_none(tmp_path):
     program = textwrap.dedent(
         """

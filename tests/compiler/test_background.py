@@ -6,6 +6,8 @@ import subprocess
 import sys
 import textwrap
 
+import pytest
+
 PROGRAM = """
     import logging, os, sys, threading
     import numpy as np
@@ -39,10 +41,12 @@ def run(text, tmp_path):
     return done.stdout
 
 
+@pytest.mark.slow
 def test_the_interpreter_ends_while_a_better_plan_is_being_made(tmp_path):
     assert run("print('done')", tmp_path) == "done\n"
 
 
+@pytest.mark.slow
 def test_a_fork_waits_for_no_thread_that_waits_for_it(tmp_path):
     """A thread may need the lock of LLVM to reach its next checkpoint: a fork takes it only then."""
     text = """
@@ -66,6 +70,7 @@ def test_a_fork_waits_for_no_thread_that_waits_for_it(tmp_path):
     assert run(text, tmp_path) == "forked\n"
 
 
+@pytest.mark.slow
 def test_a_child_is_forked_while_a_better_plan_is_being_made(tmp_path):
     text = """
         length = 500

@@ -132,6 +132,7 @@ def test_where_the_compiler_gives_no_code_the_next_plan_is_run(monkeypatch, erro
     assert second.rung != BOTTOM
 
 
+@pytest.mark.slow
 def test_landing_on_the_bottom_rung_is_said_once(monkeypatch, caplog, session):
     monkeypatch.setattr(session, "log_once", LogOnce())
     for _ in range(2):
@@ -173,6 +174,7 @@ def test_an_authors_plan_that_does_not_fit_is_an_error_and_nothing_replaces_it(m
         gpu_softmax(monkeypatch, compile_fake, driver=Small(64), plan=plan)
 
 
+@pytest.mark.slow
 def test_a_pin_stands_all_the_way_down(monkeypatch):
     for times in range(MAX_TRIES + 1):
         event = gpu_softmax(
@@ -198,6 +200,7 @@ class Poor(RunningDriver):
         return super().allocate(device, size)
 
 
+@pytest.mark.slow
 def test_memory_that_cannot_be_allocated_is_the_next_plan_down(monkeypatch):
     x, out = torch.randn(9, 700), torch.full((9, 700), torch.nan)
     tensors = OnGpu(x), OnGpu(out)

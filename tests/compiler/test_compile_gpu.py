@@ -75,6 +75,7 @@ def compiled_softmax(architecture: str) -> CompiledGpu:
     return with_binaries(lowering, architecture, binaries)
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("architecture", TARGETS)
 def test_triton_adds_two_parameters(architecture: str) -> None:

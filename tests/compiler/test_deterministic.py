@@ -104,6 +104,7 @@ def calls():
 SETTINGS = tuple(zip((1, 2, 3, 2), CALIBRATIONS, strict=True))
 
 
+@pytest.mark.slow
 def test_calibrations_and_threads_change_plans_but_not_deterministic_ones(calibrated, tmp_path):
     changed = []
     for call in calls():
@@ -155,6 +156,7 @@ def test_a_first_call_has_the_plan_of_later_ones():
     assert called(*call, session=CompilerSession(patience=0.0))[0] != first[0]
 
 
+@pytest.mark.slow
 def test_a_call_has_a_plan_for_its_sizes_whatever_was_called_before():
     rows = [torch.randn(5, n) for n in (100, 201, 150, 133)]
     found = []

@@ -86,6 +86,7 @@ def test_code_that_nobody_can_run_any_more_is_freed():
     called(kernel, 2)  # compiled anew
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few")
 def test_code_that_a_recorder_holds_stays():
     kernel, calls = new_kernel(), []
@@ -114,6 +115,7 @@ def test_code_that_a_recorder_holds_stays():
     assert held() is None
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few")
 def test_threads_that_run_code_while_it_is_forgotten_are_right():
     kernel, wrong, stop = new_kernel(), [], threading.Event()

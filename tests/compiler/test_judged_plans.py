@@ -96,6 +96,7 @@ def test_the_plan_that_calls_have_is_judged_once():
     assert plans_to_judge([chosen(1.0, near[0], BOTTOM)], 4, present) == ()
 
 
+@pytest.mark.slow
 def test_never_more_are_judged_than_asked_for_and_none_twice():
     seed = random.randrange(1 << 30)
     print("seed", seed)

@@ -41,6 +41,7 @@ def aligned(shape):
     return torch.randn(shape)
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_plans_change_and_results_stay_right(calibrated, tmp_path, threads):
@@ -71,6 +72,7 @@ def test_calibrations_do_not_share_cached_plans(calibrated, tmp_path):
     assert all(first == again for first, again in plans.values())
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("kernel", [softmax_rows, layer_norm_rows], ids=lambda kernel: kernel.name)
 def test_a_plan_gives_the_same_bits_whatever_the_calibration(calibrated, kernel):

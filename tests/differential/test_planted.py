@@ -167,6 +167,7 @@ ANSWER = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "kind"),
     [("import os; os.kill(os.getpid(), 11)", "crashed"), ("import time; time.sleep(60)", "hung")],

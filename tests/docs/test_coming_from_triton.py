@@ -32,6 +32,7 @@ BLOCKS = {
 }
 
 
+@pytest.mark.slow
 def test_the_kernels_here_are_right():
     compare(importlib.import_module("lines_vkernels"), fresh_seed())
 

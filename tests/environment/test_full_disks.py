@@ -142,6 +142,7 @@ def test_a_file_beyond_the_limit_of_its_size_is_3(tmp_path):
     assert files(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_a_database_on_a_full_disk_is_found_out_before_and_loses_nothing_without_a_word(tiny):
     path = tiny / "t.db"
     done = run(VK, "tune", "softmax_rows", "--shapes", "M=100,N=64", "--budget", "2", "--db", path)
@@ -173,6 +174,7 @@ def test_what_could_not_be_kept_at_once_is_kept_at_the_close(tmp_path, monkeypat
         assert len(database.entries()) == 2
 
 
+@pytest.mark.slow
 def test_a_kernel_runs_though_nothing_can_be_cached(full):
     program = """
 import numpy as np

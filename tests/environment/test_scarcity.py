@@ -83,6 +83,7 @@ print("right")
 """
 
 
+@pytest.mark.slow
 def test_a_call_is_right_without_threads(tmp_path):
     done = run(NO_THREADS + CALL, environment={"XDG_CACHE_HOME": str(tmp_path)})
     assert (done.code, done.output) == (0, "right\n"), done.errors
@@ -104,12 +105,14 @@ softmax_rows(x, np.empty_like(x))
 """
 
 
+@pytest.mark.slow
 def test_a_script_without_native_threads_ends_with_a_setup_error(tmp_path):
     done = run(MANY, environment={"XDG_CACHE_HOME": str(tmp_path)})
     assert done.code == 1, done.errors
     assert "SetupError: cannot start a thread" in done.errors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -42,6 +42,7 @@ def ways(kernel: vk.Kernel, gpu: Gpu):
     return kernel.interpret, kernel._launcher, lambda *given: gpu.run(kernel, given, {})
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("number", range(12))
 def test_random_kernels_of_integers(number, tmp_path):

@@ -32,6 +32,7 @@ QUICKLY = settings(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["cpu", "gpu"])
 @pytest.mark.parametrize("source", ["library", "random"])
 @QUICKLY
@@ -87,6 +88,7 @@ def test_a_child_that_does_not_answer_is_a_failure_of_its_case(script, patience,
     assert failure["where"] == "a case"
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_another_process_has_the_same_plans_and_a_log_remembers_them(tmp_path, kind):

@@ -11,6 +11,7 @@ from .random_kernels.long_sums import check_long_sum
 BATCHES, KERNELS = 2, 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", range(BATCHES))
 def test_random_kernels_give_the_same_in_every_way(batch):
     """`python -m tests.generated --kind drawn --seed SEED --seeds 1` repeats a failure."""
@@ -28,6 +29,7 @@ def test_many_random_kernels_give_the_same_in_every_way():
     assert counts.aliased > 500, "too few kernels are called with one array twice for this to test anything"
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("batch", range(2))
 def test_random_kernels_give_the_same_as_ttir(batch):

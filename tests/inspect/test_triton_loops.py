@@ -13,6 +13,7 @@ TYPES = {"a": "*fp16", "b": "*fp16", "c": "*fp16", "N": "i32", "K": "i32"}
 SIDES = {"BM": 128, "BN": 128, "BK": 32}
 
 
+@pytest.mark.slow
 def test_a_plain_kernels_loop_and_its_bound() -> None:
     with CompilePool(1) as pool:
         found = loops_of_triton(

@@ -7,6 +7,8 @@ import re
 import sys
 from pathlib import Path
 
+import pytest
+
 import vkernels as vk
 from vkernels.language import operations
 from vkernels.language.dtypes import DTYPES, PromotionError, promote
@@ -52,6 +54,7 @@ def _parameters(function) -> str:
     return ", ".join(shown)
 
 
+@pytest.mark.slow
 def test_examples_compiled_give_what_they_give_interpreted(tmp_path):
     for name, kernel in kernels(tmp_path).items():
         example = EXAMPLES[name]

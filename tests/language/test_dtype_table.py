@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import vkernels as vk
 from vkernels.language import operations
 from vkernels.language.dtypes import DTYPES
@@ -71,6 +73,7 @@ def dtype_of(kernel, dtype: str) -> str:
     return found
 
 
+@pytest.mark.slow
 def test_dtypes_of_results(golden, tmp_path):
     groups: dict[tuple[str, ...], list[str]] = {}
     for name, found in results(tmp_path).items():

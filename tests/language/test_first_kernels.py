@@ -113,6 +113,7 @@ def test_what_checked_kernels_say(tmp_path):
     assert done.stdout + message == block("debugging.md", "checked output")
 
 
+@pytest.mark.slow
 def test_the_debugger_stops_at_the_authors_lines(tmp_path):
     text = block("debugging.md", "checked").replace("(checked=True)", "").rsplit("rows_of(", 2)[0]
     text += "rows_of.interpret(np.ones(4), np.array([0, 3]), np.empty(2), trace=True)\n"

@@ -66,6 +66,7 @@ def run(kernel: vk.Kernel, x: np.ndarray) -> np.ndarray:
     return out
 
 
+@pytest.mark.slow
 def test_another_process_runs_them() -> None:
     x = np.random.default_rng(0).normal(size=30).astype(np.float32)
     with multiprocessing.get_context("spawn").Pool(1) as pool:

@@ -49,6 +49,7 @@ def outcomes_of(one_in: int) -> dict[str, str]:
     return found
 
 
+@pytest.mark.slow
 def test_arguments_that_a_function_cannot_take_are_refused():
     assert len(refusing(outcomes_of(ONE_IN))) > 5
 
@@ -193,6 +194,7 @@ def test_replays_see_storage_that_became_smaller():
         softmax(x)
 
 
+@pytest.mark.slow
 def test_indices_of_few_bits_are_what_they_are_of_many():
     """What kernels add to them does not fit into their dtype, nor need `ignored`."""
     choose = torch.Generator().manual_seed(fresh_seed())
@@ -243,6 +245,7 @@ def test_results_beyond_any_memory_are_refused(size, library_):
             call()
 
 
+@pytest.mark.slow
 def test_dtypes_that_kernels_do_not_compute_together_are_refused_by_name():
     """Not by the kernel's author's line, which is ours."""
     grad = torch.randn(1, 1, 4, 8, dtype=torch.float16)

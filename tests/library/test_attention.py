@@ -36,6 +36,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.sample(2)
 @pytest.mark.parametrize(("sizes", "dtype", "causal"), dict.fromkeys(CASES))
 def test_attention_is_right(sizes, dtype, causal):
@@ -56,6 +57,7 @@ WINDOWS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(("sizes", "dtype", "how"), WINDOWS)
 def test_windows_are_right(sizes, dtype, how):
@@ -65,6 +67,7 @@ def test_windows_are_right(sizes, dtype, how):
     assert_close(out, reference(q, k, v, **how), terms=k.shape[2], scale=scale_of(q))
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("how", [{"causal": True}, {"window": 60}])
 def test_keys_that_no_query_of_a_block_sees_are_not_computed(how):
@@ -108,6 +111,7 @@ def test_queries_of_no_elements_see_all_keys_alike():
     assert_close(attention(q, k, v), v.double().mean(2, keepdim=True).expand(2, 2, 3, 6), terms=4)
 
 
+@pytest.mark.slow
 def test_any_strides():
     """Heads beside the rows, as projections leave them, and results likewise."""
     seed = fresh_seed()

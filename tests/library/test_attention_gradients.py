@@ -45,6 +45,7 @@ def best_plans_alone():
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(("sizes", "dtype", "how"), CASES)
 def test_gradients_are_right(sizes, dtype, how):
@@ -113,6 +114,7 @@ def test_gradients_are_what_finite_differences_give(causal, window):
     assert torch.autograd.gradcheck(lambda *tensors: Attention.apply(*tensors, causal, window), exact)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
 def test_nan_and_infinity_spread_as_in_torch(number):
     seed = fresh_seed()

@@ -59,6 +59,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "how"), CASES)
 def test_results_and_gradients_are_those_of_each_alone(dtype, how):
     q, k, v, grad = operands(dtype, fresh_seed())

@@ -42,6 +42,7 @@ def run(kernel, tensors, band, windowed, **constants) -> None:
     interpret_ttir(lower_to_ttir(mapped), {**tensors, **scalars}, sizes)
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("name", "rows", "keys", "masks"), [*((name, ROWS, KEYS, True) for name in BANDS), ("full", 64, 128, False)]

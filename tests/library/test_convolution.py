@@ -48,6 +48,7 @@ def test_convolution_is_right_forward_and_backward(case):
     check(case, torch.float32, fresh_seed())
 
 
+@pytest.mark.slow
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("case", ["strides", "dilation and groups"])
 @pytest.mark.parametrize("dtype", [dtype for dtype in DTYPES if dtype != torch.float32])

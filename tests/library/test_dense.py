@@ -60,6 +60,7 @@ def test_empty():
         assert (out == 0).all() or k > 0
 
 
+@pytest.mark.slow
 def test_any_strides():
     seed = fresh_seed()
     for a in strided((40, 300), torch.float32, seed):

@@ -61,6 +61,7 @@ def test_gradients_of_batches_are_right(size, dtype, shared):
         assert_close(gradient, exact, terms=terms, scale=8 * max(1, terms) ** 0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(("size", "dtype"), every_dtype([(1, 1, 1, 1), (0, 2, 3, 4), (33, 17, 65, 20)]))
 def test_gradients_of_two_layers_are_right(size, dtype):
@@ -92,6 +93,7 @@ def test_gradients_of_products_are_those_of_differences(activation):
     )
 
 
+@pytest.mark.slow
 def test_gradients_of_batches_and_layers_are_those_of_differences():
     batches = normals([(2, 4, 3), (2, 3, 2), (2,)], torch.float64, fresh_seed())
     assert_gradients(
@@ -105,6 +107,7 @@ def test_gradients_of_batches_and_layers_are_those_of_differences():
     )
 
 
+@pytest.mark.slow
 def test_any_strides():
     seed = fresh_seed()
     (b,) = normals([(30, 19)], torch.float32, seed)

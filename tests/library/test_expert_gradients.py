@@ -24,6 +24,7 @@ def of_groups(x, weight, bias, start, row, activation):
     return torch.cat(parts)
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(("case", "dtype"), every_dtype(CASES))
 def test_gradients_of_grouped_products_are_right(case, dtype):
@@ -54,6 +55,7 @@ def test_rows_may_stand_in_the_order_of_groups():
     assert_close(of_weight, expected[1], terms=9, scale=8.0)
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("case", "dtype"), every_dtype([(20, 2, 4, 12, 17, 9), (1, 1, 1, 1, 1, 1), (37, 3, 8, 5, 7, 4)])
@@ -79,6 +81,7 @@ def test_gradients_of_mixtures_are_right(case, dtype):
         assert_close(gradient, exact, terms=tokens * hidden, scale=32.0, added=4 * float(exact.abs().max()) + 1)
 
 
+@pytest.mark.slow
 def test_gradients_are_those_of_differences():
     seed = fresh_seed()
     start, row = torch.tensor([0, 2, 2, 5]), torch.tensor([3, 1, 0, 3, 2])

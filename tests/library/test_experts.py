@@ -33,6 +33,7 @@ def test_grouped_products_are_right(case, dtype):
     assert_close(out, torch.cat(parts).relu(), terms=inner + 1, scale=8.0)
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("case", "dtype"), every_dtype([(40, 2, 4, 12, 30, 9), (1, 1, 1, 1, 1, 1), (70, 3, 8, 16, 33, 16)])

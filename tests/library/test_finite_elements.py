@@ -42,6 +42,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(("degree", "components", "elements", "dtype"), CASES)
 def test_operators_are_right(degree, components, elements, dtype):
@@ -81,6 +82,7 @@ def test_bases_integrate_and_differentiate_polynomials_exactly(degree):
             np.testing.assert_allclose(weights @ points**power, (1 + (-1) ** power) / (power + 1), atol=1e-13)
 
 
+@pytest.mark.slow
 def test_a_cube_has_its_volume_and_constants_have_no_slope():
     found = basis(3)
     weight = np.einsum("q,r,s->qrs", *[found.weights] * 3)[None]

@@ -107,6 +107,7 @@ def test_nan_and_infinity_behave_as_in_torch(columns):
     torch.testing.assert_close(cross_entropy(x, target, reduction="none"), expected, equal_nan=True)
 
 
+@pytest.mark.slow
 def test_any_strides_and_rank():
     seed = fresh_seed()
     for view in strided((37, 203), torch.float32, seed):

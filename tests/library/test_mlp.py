@@ -73,6 +73,7 @@ def test_hidden_values_that_do_not_fit_in_a_cores_cache_are_kept_in_memory():
     assert_close(mlp(*arguments), reference(*arguments), terms=hidden, scale=hidden**0.5)
 
 
+@pytest.mark.slow
 def test_any_strides():
     seed = fresh_seed()
     _, _, b1, w2, b2 = operands((30, 50, 140, 60), torch.float32, seed)

@@ -28,6 +28,7 @@ def test_sums_and_means_are_right_along_every_dimension(shape, dtype):
         assert_close(reductions.mean(x, dim), expected, terms=terms, added=size / max(1, terms))
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(("shape", "dtype"), every_dtype(SHAPES[:-2]))
 def test_extremes_and_their_places_are_right(shape, dtype):
@@ -81,6 +82,7 @@ def test_nan_is_the_extreme_and_infinities_add_up_as_in_torch():
     assert reductions.argmin(x, 1).tolist() == [400, 0, 6]
 
 
+@pytest.mark.slow
 def test_any_strides():
     for view in strided((37, 203), torch.float32, fresh_seed()):
         for dim in (0, 1):

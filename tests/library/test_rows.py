@@ -114,6 +114,7 @@ def test_empty_and_tiny_inputs(rows, columns):
     assert_close(softmax(x), softmax_reference(x), terms=max(1, columns))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", [softmax, layer_norm])
 def test_any_strides(kernel):
     seed = fresh_seed()
@@ -143,6 +144,7 @@ def test_results_reach_an_out_that_has_no_view_as_rows(kernel):
     np.testing.assert_array_equal(array, out.numpy())
 
 
+@pytest.mark.slow
 def test_in_place():
     for rows, columns in ((9, 16), (9, 1000), (3, 1 << 21)):
         x = normal((rows, columns), torch.float32, fresh_seed())

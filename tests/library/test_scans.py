@@ -66,6 +66,7 @@ def test_any_strides_rank_and_out():
     assert_close(out, reference(x), terms=40, scale=tolerance_of(x))
 
 
+@pytest.mark.slow
 def test_in_place():
     for columns in (16, 1000, 1 << 21):
         x = normal((3, columns), torch.float32, fresh_seed())

@@ -42,6 +42,7 @@ def test_equal_elements_come_in_the_order_of_their_places(number, dtype, k):
     check(x, k)
 
 
+@pytest.mark.slow
 def test_any_strides():
     for view, k in zip(strided((37, 203), torch.float32, fresh_seed()), (50, 203, 3, 50), strict=True):
         check(view, k)

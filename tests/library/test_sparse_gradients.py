@@ -128,6 +128,7 @@ def test_gradients_of_sampled_products_are_right(sizes, dtype):
     assert all(torch.equal(*pair) for pair in zip(found, again, strict=True))
 
 
+@pytest.mark.slow
 def test_gradients_are_those_of_differences():
     seed = fresh_seed()
     start, column = torch.tensor([0, 2, 2, 5]), indices((5,), 4, seed)

@@ -263,6 +263,7 @@ def recorded(gpu, stream):
     return event
 
 
+@pytest.mark.slow
 def test_flash_that_fails_ends_in_an_error_with_all_tensors_intact(peaks, tmp_path, monkeypatch):
     gpu, plain = FakeCuda(2), Program(cnn)
     monkeypatch.setattr(cuda_device, "PIECE", 4096)

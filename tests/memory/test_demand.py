@@ -138,6 +138,7 @@ def test_tensors_of_a_step_are_found_before_it_runs():
     assert len(found) == 5
 
 
+@pytest.mark.slow
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("seed", range(6))
 def test_any_program_keeps_the_limit_with_the_same_values(seed):

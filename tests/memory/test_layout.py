@@ -66,6 +66,7 @@ def test_pieces_and_copies_lie_apart_and_every_use_finds_its_tensor(seed):
     assert fetched == [*range(len(layout.schedule.absences))]
 
 
+@pytest.mark.slow
 def test_most_random_steps_can_be_laid_out_and_some_need_a_schedule():
     found = [each for each in map(laid_out, range(SEEDS)) if each is not None]
     assert len(found) >= 7

@@ -33,6 +33,7 @@ def test_every_order_keeps_blocks_apart(problem, tightest):
         assert_apart(blocks, count, tuple(fit_in_order(blocks, count, order, tightest)))
 
 
+@pytest.mark.slow
 @given(problems(most=25, moments=12, size=40), st.sampled_from([1, 7, 64]))
 @settings(max_examples=60)
 def test_placed_blocks_are_apart_aligned_and_within_the_footprint(problem, alignment):
@@ -45,6 +46,7 @@ def test_placed_blocks_are_apart_aligned_and_within_the_footprint(problem, align
     assert placed.peak >= max(live_bytes(tuple(blocks), count))
 
 
+@pytest.mark.slow
 @given(problems(most=6, moments=6))
 def test_the_footprint_of_few_blocks_is_the_smallest_that_there_is(problem):
     blocks, count = problem
@@ -100,6 +102,7 @@ def test_a_gap_that_no_footprint_avoids_is_proved():
     assert (placed.peak, placed.footprint, placed.is_smallest) == (2, 3, True)
 
 
+@pytest.mark.slow
 @given(problems(most=7, moments=6), st.integers(1, 40), st.integers(0, 3))
 def test_the_search_over_the_skyline_is_complete(problem, capacity, noise):
     """It finds offsets where there are some, and otherwise ends by itself."""

@@ -103,6 +103,7 @@ class Larger(Gpt):
         return super().batch(i)
 
 
+@pytest.mark.slow
 def test_a_larger_batch_is_watched_and_stays_within_the_limit():
     losses, learnt, peaks, _ = run(Larger, calls=12)
     size = int(0.75 * peaks[9])

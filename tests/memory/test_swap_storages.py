@@ -31,6 +31,7 @@ def test_tensors_and_views_see_the_others_memory(swap: Swap) -> None:
     assert column.tolist() == [1.0, 5.0, 9.0]
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("swap", [swap_storages, swap_where_they_stand])
 def test_what_frees_memory_goes_with_it(swap: Swap) -> None:

@@ -48,6 +48,7 @@ def test_a_strict_limit_watches_every_operation():
     assert all(program.modes)
 
 
+@pytest.mark.slow
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("make", [Gpt, GptAccumulation, Carried, Unet])
 def test_the_exact_peak_is_enough_and_the_bits_are_the_same(make):
@@ -133,6 +134,7 @@ def test_modes_of_the_program_stay_where_they_are():
     assert depths[6:] == [1, 0, 2, 1, 2, 1]
 
 
+@pytest.mark.slow
 def test_memory_that_grows_is_noticed():
     kept = []
     step, *_ = run(80, inside=lambda i: kept.append(torch.zeros(1000)) if i > 5 else None)

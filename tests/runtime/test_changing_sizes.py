@@ -54,6 +54,7 @@ def check_softmax(launcher, x, out):
     torch.testing.assert_close(out.double(), torch.softmax(x.double(), -1), rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_random_lengths_compile_a_dozen_times_at_most(launcher_of):
     softmax, seed = launcher_of(softmax_rows), random.randrange(1 << 20)
     print("seed =", seed)
@@ -63,6 +64,7 @@ def test_random_lengths_compile_a_dozen_times_at_most(launcher_of):
     assert compiles(softmax) <= 12
 
 
+@pytest.mark.slow
 def test_every_edge_of_a_class_is_right(launcher_of):
     norm = launcher_of(layer_norm_rows)
     for length in (300, 301, *EDGES, *EDGES[::-1]):
@@ -73,6 +75,7 @@ def test_every_edge_of_a_class_is_right(launcher_of):
             torch.testing.assert_close(out.double(), expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_rows_and_columns_may_change_at_once_in_any_layout(launcher_of):
     softmax, choose = launcher_of(softmax_rows), random.Random(1)
     for _ in range(12):
@@ -170,6 +173,7 @@ def test_what_an_author_decided_is_for_the_sizes_of_a_call(launcher_of, options)
         torch.testing.assert_close(out, normal(length) + 1)
 
 
+@pytest.mark.slow
 def test_threads_share_what_is_compiled(launcher_of):
     softmax, failures = launcher_of(softmax_rows), []
 

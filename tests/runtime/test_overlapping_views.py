@@ -38,6 +38,7 @@ def pair(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     return one, drawn(rng, memory, shape)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["called", "as a GPU would"])
 def test_overlapping_views(way):
     rng, ran = np.random.default_rng(fresh_seed()), 0

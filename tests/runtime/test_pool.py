@@ -240,6 +240,7 @@ def test_blocks_are_aligned_and_writable():
         assert (np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(block.address)) == 7).all()
 
 
+@pytest.mark.slow
 def test_helpers_keep_off_the_callers_core():
     """A helper that shares the caller's core would leave the others idle."""
     cores = os.sched_getaffinity(0)

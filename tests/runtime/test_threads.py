@@ -135,6 +135,7 @@ show("set")
 """
 
 
+@pytest.mark.slow
 def test_each_place_comes_before_the_next_in_a_process_of_its_own(tmp_path):
     environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
     command = [sys.executable, "-c", IN_A_CHILD, str(tmp_path)]
@@ -168,6 +169,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("is_set", [True, False])
 def test_a_worker_that_loads_data_uses_one_thread_unless_it_sets_another(tmp_path, is_set):

@@ -163,6 +163,7 @@ def test_a_pool_without_a_team_has_helpers(two_threads, programs):
     assert (slots.counts == 1).all()
 
 
+@pytest.mark.slow
 def test_a_forked_process_has_no_team():
     """OpenMP's threads do not live on in a child, where it would wait for them forever."""
     code = """
@@ -203,6 +204,7 @@ def test_functions_are_those_that_torch_uses(two_threads):
     assert ctypes.CFUNCTYPE(ctypes.c_int)(team.number)() == 0
 
 
+@pytest.mark.slow
 def test_results_have_the_same_bits_on_either(two_threads):
     from vkernels.library import matmul
 

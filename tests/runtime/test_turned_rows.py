@@ -126,6 +126,7 @@ def spread_out(x: Num[vk.Tensor, "M N"], y: Num[vk.Tensor, "M N"], out: Num[vk.T
     out[i, step * j + 1] = y[i, j]
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("step", [2, 3, 4, 5])

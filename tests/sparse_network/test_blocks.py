@@ -151,6 +151,7 @@ def test_uneven_blocks_are_filled_up_with_outputs_that_nobody_sees():
     assert result.features.shape[0] == 60
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("storage", ["float16", "bfloat16"])
 def test_blocks_take_features_of_16_bits(storage):

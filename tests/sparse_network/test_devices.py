@@ -89,6 +89,7 @@ def test_layers_without_inputs_or_outputs(as_if_there, kind, device):
     assert result.features.tolist() == [[0.5, 0.5]] * 4
 
 
+@pytest.mark.slow
 def test_several_devices_share_the_images(as_if_there):
     seed = fresh_seed()
     layers = random_layers(RECTANGULAR, seed)
@@ -128,6 +129,7 @@ def test_a_network_that_is_not_held_is_read_some_layers_at_a_time(as_if_there, m
     assert max(group.layers for group in result.record.groups[1:]) <= 3
 
 
+@pytest.mark.slow
 def test_batches_that_fit_are_put_together(as_if_there, monkeypatch):
     monkeypatch.setattr(gpu_inference, "BATCH_BYTES", 3 * 4 * 31 * 25)
     seed = fresh_seed()

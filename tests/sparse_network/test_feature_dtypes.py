@@ -44,6 +44,7 @@ def test_each_feature_is_rounded_and_no_sum(storage, images):
     assert result.record.storage == storage
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_challenges_categories_are_those_of_float32(kind):
@@ -90,6 +91,7 @@ def test_a_cap_that_is_rounded_proves_nothing(storage):
     assert inexact.infer(images, kind="saturating", storage=storage).record.kind == "general"
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("storage", NARROW)
 def test_devices_side_by_side_hold_them_too(storage, monkeypatch):

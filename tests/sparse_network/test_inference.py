@@ -29,6 +29,7 @@ NETWORKS = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(network=NETWORKS, images=st.integers(0, 40), seed=st.integers(0, 2**32), batch=st.integers(1, 50))
 def test_the_reference_is_dense_float64(network, images, seed, batch):
     inputs = random_inputs(network.inputs, images, seed)
@@ -126,6 +127,7 @@ def test_baselines_find_the_survivors_of_many_batches():
         np.testing.assert_array_equal(run(), survivors, name)
 
 
+@pytest.mark.slow
 def test_the_kernel_finds_the_survivors_of_the_challenge():
     network = radix_network(1024, 30).in_memory()
     inputs = digits(1024)
@@ -137,6 +139,7 @@ def test_the_kernel_finds_the_survivors_of_the_challenge():
         assert (result.features.max(axis=0) > 0).all()
 
 
+@pytest.mark.slow
 @given(network=NETWORKS, images=st.integers(1, 40), seed=st.integers(0, 2**32))
 @settings(max_examples=10)
 def test_the_kernel_takes_any_network(network, images, seed):

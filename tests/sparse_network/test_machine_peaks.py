@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from vkernels.compiler.calibration_loops import LOADED_VECTORS, loops
 from vkernels.sparse_network.bench.machine_peaks import measure_peaks
@@ -22,6 +23,7 @@ def test_the_gathering_loop_adds_up_the_vectors_that_it_is_pointed_to():
     np.testing.assert_array_equal(memory[0], expected)
 
 
+@pytest.mark.slow
 def test_no_gather_is_faster_than_its_multiply_add():
     found = measure_peaks(1)
     assert found.copy > 0

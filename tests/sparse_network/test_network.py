@@ -289,6 +289,7 @@ def test_a_fixed_point_may_have_features_that_are_0():
     assert result.record.live[-1] < result.survivors.size
 
 
+@pytest.mark.slow
 def test_slices_of_the_cpu_share_the_images(monkeypatch):
     from vkernels.sparse_network import devices
 

@@ -73,6 +73,7 @@ def test_several_threads_may_read_at_once(tmp_path):
         assert each.nonzeros.tolist() == network.read(layer, layer + 1).nonzeros.tolist()
 
 
+@pytest.mark.slow
 def test_memory_is_bounded_by_what_is_read_at_once_not_by_the_network(tmp_path, monkeypatch):
     layers, group = 32, 2 << 20
     network = replace(radix_network(4096, layers), most_held=group)

@@ -83,6 +83,7 @@ def test_what_a_cache_drops_is_not_overwritten_while_another_stream_reads_it(mon
     assert read_on_this_stream(np.zeros(3)).shape == (3,)
 
 
+@pytest.mark.slow
 def test_each_call_says_which_stream_reads_its_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     noted: list[Any] = []
     for module in ("attention_blocks", "experts"):

@@ -99,6 +99,7 @@ def test_products_of_a_named_dtype_have_gradients_of_their_factors() -> None:
     assert [each.dtype for each in torch.autograd.grad(out.sum(), (a, b))] == [torch.bfloat16] * 2
 
 
+@pytest.mark.slow
 def test_attention_keeps_for_its_gradient_only_what_is_wanted() -> None:
     make = Maker(fresh_seed())
     q, k, v = make(1, 2, 5, 3), make(1, 2, 5, 3), make(1, 2, 5, 4)

@@ -78,6 +78,7 @@ def times(monkeypatch: pytest.MonkeyPatch, faster: Callable[[Any], bool]) -> lis
     return seen
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_results_gradients_and_state_stay(name: str) -> None:
@@ -96,6 +97,7 @@ def test_results_gradients_and_state_stay(name: str) -> None:
     assert all(torch.equal(one, other) for one, other in zip(gradients(model, x), expected, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_training_goes_the_same_way(name: str) -> None:

@@ -98,6 +98,7 @@ def test_no_json_is_refused(text):
         entry_from_text(text)
 
 
+@pytest.mark.slow
 @given(data=st.data())
 def test_a_document_with_anything_anywhere_is_read_or_refused(data):
     text = entry_to_text(entry(1))

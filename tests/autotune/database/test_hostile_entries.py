@@ -59,6 +59,7 @@ ABSURD = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ABSURD)
 def test_an_absurd_plan_is_one_warning_and_the_call_runs_by_another_in_bounded_time(tmp_path, name):

@@ -262,6 +262,7 @@ print(os.listdir(os.environ["XDG_DATA_HOME"]))
 """
 
 
+@pytest.mark.slow
 def test_a_first_call_without_a_database_makes_none_and_imports_nothing_of_it(tmp_path):
     environment = {"XDG_DATA_HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache"), "PATH": os.defpath}
     (tmp_path / "cache").mkdir()

@@ -34,6 +34,7 @@ def plans_in(url):
     return [entry.shown for entry in contents.entries]
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 def test_eight_tuners_into_one_database_lose_nothing(url, tmp_path, processes):
     logs = [tmp_path / f"log{seed}" for seed in range(TUNERS)]
@@ -50,6 +51,7 @@ def test_eight_tuners_into_one_database_lose_nothing(url, tmp_path, processes):
         assert all(plan in kept for plan in measured(lines))
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 def test_a_tuner_that_is_killed_ten_times_measures_nothing_twice_but_what_was_in_flight(url, tmp_path, processes):
     seed = random.randrange(1 << 32)

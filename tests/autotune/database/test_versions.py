@@ -258,6 +258,7 @@ def test_a_database_of_before_gets_what_versions_are_found_by(tmp_path: Path, ta
     assert called(kernel).called.constants["times"] == 4
 
 
+@pytest.mark.slow
 def test_what_tuning_finds_is_what_calls_take_and_explain_tells(tmp_path: Path, task: Task, kernel: Any):
     space = space_of(task)
 

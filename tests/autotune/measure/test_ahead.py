@@ -102,6 +102,7 @@ def test_for_a_gpu_candidates_are_compiled_together_from_the_beginning():
     bench.close()
 
 
+@pytest.mark.slow
 def test_what_is_wrong_with_a_candidate_shows_without_measuring_it(ahead: PrecompileWorkers):
     unknown = Candidate(Plan(tiles={"i": 64, "nobody": 3}, lanes="i"))
     first, second, third = ahead.compile([planned(64), unknown, planned(32)], LONG)
@@ -115,6 +116,7 @@ def test_none_at_all_are_compiled_too(ahead: PrecompileWorkers):
     assert ahead.compile([], LONG) == []
 
 
+@pytest.mark.slow
 def test_who_takes_too_long_or_dies_is_told_and_others_are_compiled_after_it(ahead: PrecompileWorkers):
     assert ahead.compile([planned(64)], LONG) == [None]
     (late,) = ahead.compile([planned(48)], 0.0)
@@ -177,6 +179,7 @@ def test_after_the_end_nothing_is_compiled(ahead: PrecompileWorkers):
     assert ahead._compiled(0, planned(64), LONG) is None
 
 
+@pytest.mark.slow
 def test_code_for_a_gpu_is_compiled_by_what_is_known_of_it(tmp_path: Path, cache: Path):
     target = target_named("h200-sxm-141")
     gpu = CompileTarget(limits_of(target), target.architecture, target.key)
@@ -203,6 +206,7 @@ def test_idle_processes_are_kept_for_the_next_task(tmp_path: Path):
         assert not child.alive
 
 
+@pytest.mark.slow
 def test_a_slice_alone_prepares_as_its_bench_does(tmp_path: Path):
     gpu = Benches(SCALED, ["nvidia:0"]).on("nvidia:0")
     assert gpu.at_once == min(len(usable()), MAX_AT_ONCE_FOR_A_GPU)

@@ -58,6 +58,7 @@ def _failed(bench: Bench, candidate: Candidate, timeout: float = 60.0) -> Failed
     return outcome
 
 
+@pytest.mark.slow
 def test_a_plan_is_compiled_compared_and_timed(bench: Bench):
     found = bench.measure(GOOD)
     assert isinstance(found, Measurement)
@@ -81,6 +82,7 @@ def starts(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     return heard
 
 
+@pytest.mark.slow
 def test_a_renewed_bench_measures_on_other_arguments(starts: list[dict[str, Any]]):
     with Bench(SCALED, "cpu:cores=1", BenchOptions(EFFORT)) as bench:
         processes = []
@@ -97,6 +99,7 @@ def test_a_renewed_bench_measures_on_other_arguments(starts: list[dict[str, Any]
         assert [each["seed"] for each in starts] == [0, 1, 2, 3]
 
 
+@pytest.mark.slow
 def test_what_is_usual_is_known_to_a_worker_on_other_arguments(starts: list[dict[str, Any]]):
     with Bench(SCALED, "cpu:cores=1", BenchOptions(EFFORT)) as bench:
         for _ in range(2):
@@ -115,6 +118,7 @@ def test_a_wrong_answer_is_told_with_the_first_wrong_element(bench: Bench):
     assert "elements are wrong; the first, [" in found.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "reason", "timeout"), [("crash", FailureReason.CRASH, 60.0), ("loops", FailureReason.TIME_OUT, 1.5)]
 )
@@ -157,6 +161,7 @@ def test_one_that_takes_more_memory_than_there_is_for_it_does_not_fit():
         assert _failed(small, large).reason == FailureReason.DOES_NOT_FIT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "dtypes"),
     [("added", {"x": "float32", "total": "float32"}), ("masked", {"x": "float16", "out": "float16"})],
@@ -166,6 +171,7 @@ def test_kernels_that_read_what_they_write_or_jump_with_rounding_are_measured(na
         assert isinstance(made.measure(GOOD), Measurement)
 
 
+@pytest.mark.slow
 def test_mistakes_in_the_task_are_told_by_their_own_class():
     with Bench(Task("no_such_kernel", {}, {}), "cpu:cores=1") as made, pytest.raises(vk.OptionError, match="no kernel"):
         made.start()
@@ -186,6 +192,7 @@ def test_slices_and_cores_that_there_are_not_are_refused():
         Bench(SCALED, "t4")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(len(usable()) < 2, reason="there is one core")
 def test_a_worker_on_two_cores_needs_both_for_timing_alone(tmp_path: Path):
     """It starts, makes a reference and compiles on whichever core is free."""

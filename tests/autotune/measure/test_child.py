@@ -36,12 +36,14 @@ def test_answers_come_one_after_another(child: MeasuringWorker):
         assert child.ask({"do": "answer", "number": number}, 20, 0, MUCH)["number"] == number
 
 
+@pytest.mark.slow
 def test_one_that_hangs_is_ended_and_it_is_known_at_what(child: MeasuringWorker):
     child.ask({"do": "answer"}, 20, 0, MUCH)  # it has started: on a busy machine that takes longer than 2 s
     end = _ended(child, {"do": "hang"}, seconds=2.0)
     assert (end.reason, end.at) == (FailureReason.TIME_OUT, {"note": "running", "of": 3})
 
 
+@pytest.mark.slow
 def test_waiting_for_others_does_not_count_but_has_an_end(child: MeasuringWorker):
     child.ask({"do": "answer"}, 20, 0, MUCH)
     assert child.ask({"do": "wait", "seconds": 1.0}, 0.9, 20, MUCH) == {"outcomes": []}

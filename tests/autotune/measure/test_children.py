@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.autotune.measure.test_bench import EFFORT, GOOD, HERE, SCALED, bad, own_cache
 from vkernels.autotune.measure import Bench, BenchOptions, Children, Failed, Measurement
 from vkernels.inspect.task import Task
@@ -10,6 +12,7 @@ assert own_cache
 ADDED = Task(f"{HERE}:added", {"N": 5000}, {"x": "float32", "total": "float32"})
 
 
+@pytest.mark.slow
 def test_the_next_task_has_the_same_worker_unless_the_last_one_took_it_along():
     with Children() as children:
         with Bench(SCALED, "cpu:cores=1", BenchOptions(EFFORT), children) as bench:

@@ -64,6 +64,7 @@ print(watch.others(), disturbed)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/proc/stat"), reason="this system counts no core's time")
 def test_a_load_generator_on_the_same_core_is_seen_by_both_the_watch_and_the_clock():
     core = str(max(os.sched_getaffinity(0)))

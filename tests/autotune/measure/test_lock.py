@@ -109,6 +109,7 @@ def test_other_cores_are_free_and_what_was_held_is_given_back_after_an_error(tmp
         pass
 
 
+@pytest.mark.slow
 def test_who_waits_for_long_keeps_nobody_from_what_is_free(tmp_path: Path, holder):
     """The last core is taken: the first is used by others meanwhile, though somebody wants both."""
     process, has = holder("cpu-1"), threading.Event()
@@ -130,6 +131,7 @@ def test_who_waits_for_long_keeps_nobody_from_what_is_free(tmp_path: Path, holde
     assert has.is_set()
 
 
+@pytest.mark.slow
 def test_who_gave_back_too_often_keeps_what_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Others take one core each, one after another, never both at rest by chance: who wants both has its turn."""
     monkeypatch.setattr(lock, "HOLD_SECONDS", 0.001)

@@ -66,6 +66,7 @@ def test_tensor_cores_multiply_them(dtype: str, architecture: str) -> None:
         assert f".f32.{EIGHT[dtype]}.{EIGHT[dtype]}.f32" in binary.assembly
 
 
+@pytest.mark.slow
 def test_hopper_takes_them_as_they_are_where_sums_may_have_fewer_bits() -> None:
     exact, quick = (binary_of("float8_e4m3fn", "sm_90", precision) for precision in ("ieee", "tf32"))
     assert "mma.sync" in exact.assembly

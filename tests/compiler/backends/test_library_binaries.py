@@ -54,6 +54,7 @@ def test_matmul_uses_tensor_cores_wherever_triton_does(architecture: str) -> Non
     assert found.mix.wide_loads + (0 if found.mix.tensor_core else found.mix.wide_stores) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(("architecture", "transposed"), [("sm_90", ("a", "b")), ("gfx942", ("b",))])
 def test_transposed_operands_come_16_bytes_at_a_time_too(architecture: str, transposed: tuple[str, ...]) -> None:

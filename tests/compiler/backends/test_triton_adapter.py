@@ -77,6 +77,7 @@ def test_stages_and_scratchpad_show_in_shared_memory() -> None:
     assert large.shared - small.shared == 4 * N
 
 
+@pytest.mark.slow
 def test_what_fits_no_device_is_reported_not_raised() -> None:
     assert compiled(REVERSE, "sm_80", scratch=10**6).shared >= 10**6
     assert compiled(matmul(128, 512, 64, accumulators=2), "sm_100").tensor_memory > 512

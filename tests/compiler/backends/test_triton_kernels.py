@@ -54,6 +54,7 @@ def test_block_pointers_are_compiled_where_triton_has_them(styles):
             compiled(styles.multiply, MATRICES, TILE, "sm_90")
 
 
+@pytest.mark.slow
 def test_descriptors_are_compiled_for_each_configuration(styles):
     small, large = jit_configurations(styles.multiply_tuned)
     assert (small.constants, small.warps, small.stages) == (TILE, 4, 2)

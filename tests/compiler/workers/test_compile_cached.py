@@ -331,6 +331,7 @@ def test_what_is_cached_needs_no_compiler(cache):
     assert [one.cached for one in first + second] == [False] * 4 + [True] * 4
 
 
+@pytest.mark.slow
 def test_what_may_not_come_again_is_not_kept(cache, folder):
     jobs = [job(text) for text in ("hang", "abort", "raise OSError", "raise MemoryError")]
     found = outcomes(jobs, cache, seconds=1)

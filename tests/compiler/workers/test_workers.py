@@ -119,6 +119,7 @@ def test_only_what_the_compiler_would_say_again_is_lasting(pool, name, lasting):
     assert outcome_in(pool, f"raise {name}").lasting is lasting
 
 
+@pytest.mark.slow
 def test_a_jobs_failure_disturbs_no_other_job():
     with CompilePool(2, seconds=1.5, compiler=MISBEHAVING) as pool:
         bad = [pool.submit(job(text)) for text in ("hang", "abort")]
@@ -129,6 +130,7 @@ def test_a_jobs_failure_disturbs_no_other_job():
     assert aborted.reason == CompileFailureReason.CRASH
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "reason"),
     [("spawn-and-hang", CompileFailureReason.TIME_OUT), ("spawn-and-abort", CompileFailureReason.CRASH)],

@@ -43,6 +43,7 @@ def check_lowering(dtype, choices):
         assert all(launches for launches in answer["launches"])
 
 
+@pytest.mark.slow
 def test_small_devices_get_code_of_every_family():
     """Every fourth kernel, for one of two; tests/commands checks every kernel for a slice of an H100."""
     small, other = known_targets()["t4"], known_targets()["rx7900xtx"]
@@ -55,6 +56,7 @@ def test_each_is_lowered_for_every_device_in_every_dtype(dtype):
     check_lowering(dtype, [list(known_targets().values())])
 
 
+@pytest.mark.slow
 def test_devices_of_one_plan_share_their_launches():
     (case,) = resolve_cases(["take_columns"], SpecialisationRequest(), JitOptions(), CATALOGUE, None)
     targets = [{"architecture": t.architecture, "limits": asdict(limits_of(t))} for t in known_targets().values()]

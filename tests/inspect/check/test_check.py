@@ -54,6 +54,7 @@ def devices(*names):
     return [target_named(name) for name in names]
 
 
+@pytest.mark.slow
 def test_every_case_meets_every_target_in_order(checked):
     targets = list(known_targets().values())
     found = checked([fakes.case([[{}]], "one"), fakes.case([[{}]], "other")], targets)
@@ -92,6 +93,7 @@ def test_damaged_entries_of_the_cache_are_made_again(checked, tmp_path):
     assert [c.fits for c in again.cells] == [c.fits for c in first.cells] == [True]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("act", "reason"),
     [

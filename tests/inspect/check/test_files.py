@@ -72,6 +72,7 @@ def test_a_file_that_does_not_run_is_refused(described, text, message):
         described(text)
 
 
+@pytest.mark.slow
 def test_a_file_that_hangs_is_given_up(tmp_path):
     path = tmp_path / "own.py"
     path.write_text("while True: pass")

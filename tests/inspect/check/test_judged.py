@@ -32,6 +32,7 @@ H100 = "h100-sxm5-80"
 SHAPE = {"M": 512, "N": 3000}
 
 
+@pytest.mark.slow
 def test_all_commands_come_to_one_plan(tmp_path):
     disk, target = DiskCache(tmp_path), target_named(H100)
     with InspectPool(1, 300) as preparing, CompilePool(2, 300) as compiling:

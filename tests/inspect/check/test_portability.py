@@ -119,6 +119,7 @@ def test_absurd_sizes_fit_small_gpus(matrix: ModuleType, tools: CheckTools, numb
     assert all(map(is_complete, found.cells))
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("number", range(4, 7))
 def test_small_sizes_fit_where_there_is_next_to_nothing(matrix: ModuleType, tools: CheckTools, number: int) -> None:

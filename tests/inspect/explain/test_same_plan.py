@@ -83,6 +83,7 @@ def check_library(name: str) -> None:
     assert_same(explained_here(kernel, event, kinds, strides=strides_of(task)), event)
 
 
+@pytest.mark.slow
 def test_kernels_of_the_library():
     for name in random.Random(fresh_seed()).sample(NAMES, SAMPLE):
         print(name)

@@ -107,12 +107,14 @@ def test_malformed_text_is_an_ir_error_or_a_module(text: str | bytes):
     only_ir_errors(text)
 
 
+@pytest.mark.slow
 def test_text_cut_off_anywhere_is_an_ir_error_or_a_module():
     for text in kernels():
         for end in range(0, len(text), 97):
             only_ir_errors(text[:end])
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("seed", range(4))
 def test_text_with_its_tokens_mixed_up_is_an_ir_error_or_a_module(seed: int):

@@ -62,6 +62,7 @@ def test_bits_are_kept_by_bitcasts():
     np.testing.assert_array_equal(as_integers.view(np.uint16), payload)
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=64))
 def test_f32_rounds_to_bf16_as_torch_does(patterns):
@@ -73,6 +74,7 @@ def test_f32_rounds_to_bf16_as_torch_does(patterns):
     assert np.isnan(from_bfloat16(out[nan])).all()
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(st.lists(st.floats(width=64), min_size=1, max_size=32))
 def test_f64_rounds_to_bf16_once(values):

@@ -93,6 +93,7 @@ def test_integer_maths():
     assert elementwise("math.absi %0 : {0}", [("i8", [-128, -3])], "i8").tolist() == [-128, 3]
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(st.lists(st.tuples(*[st.floats(width=32, allow_nan=False)] * 3), min_size=1, max_size=16))
 def test_f32_multiply_add_rounds_once(triples):

@@ -55,6 +55,7 @@ def sizes_for(kernel, data):
     return sizes
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("limits", [CPU, GPU], ids=["cpu", "gpu"])
 @pytest.mark.parametrize("name", KERNELS)

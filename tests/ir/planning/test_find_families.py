@@ -12,6 +12,7 @@ from vkernels.ir.planning.space import read_space
 SERVER = Limits(registers=32, register_bytes=64, shared=2 << 20, multiprocessors=2, cache=256 << 20)
 
 
+@pytest.mark.slow
 def test_starts_that_are_about_as_good_are_climbed_from_however_much_the_first_one_won(monkeypatch):
     climb, several = search._Search.climb, 0
     monkeypatch.setattr(search, "WORTH_CLIMBING", 0.0)

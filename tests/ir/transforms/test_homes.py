@@ -71,6 +71,7 @@ def test_swap_space_is_as_large_as_the_call_needs(copies: tuple[str, ...], facts
     assert launch.swap_bytes + ttir.prepare(NETWORK).more_swap(0) == 2 * kept
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("facts", [Facts({"K": 20}), Facts({"N": 150}), Facts()])
 def test_swap_space_of_several_values_lies_side_by_side(facts: Facts) -> None:

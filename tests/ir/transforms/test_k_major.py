@@ -76,6 +76,7 @@ PRODUCT_PLANS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(("plan", "facts"), PRODUCT_PLANS)
 def test_products(plan: Plan, facts: Facts) -> None:
@@ -84,6 +85,7 @@ def test_products(plan: Plan, facts: Facts) -> None:
     assert text.count('vk.launch "copy ') == len(plan.k_major)
 
 
+@pytest.mark.slow
 def test_products_of_bytes() -> None:
     rng = np.random.default_rng(1)
     made = arguments_of(rng, SHAPES, np.int8) | {"out": np.full((21, 35), 77, np.int32)}

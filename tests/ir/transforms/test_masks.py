@@ -94,6 +94,7 @@ PLANS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("number", range(len(PLANS)))
@@ -144,6 +145,7 @@ def attended_by_tensors(seed: int) -> tuple[dict[str, Any], dict[str, int]]:
     return {**tensors, "out": np.full((rows, 4), 7, np.float32), "total": np.full(rows, 7, np.float32)}, sizes
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("form", ["blocks", "segments", "causal segments", "both"])
 @pytest.mark.parametrize("number", range(len(PLANS)))

@@ -39,6 +39,7 @@ def test_a_group_of_rows_goes_through_all_columns_before_the_next(rows, columns,
     ]
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(rows=SIDES, columns=SIDES, swizzle=st.integers(1, 14), resident=st.sampled_from([0, 3]), turned=st.booleans())
 def test_coordinates_are_a_permutation_in_both_interpreters(rows, columns, swizzle, resident, turned):
@@ -71,6 +72,7 @@ vk.kernel @shares(%x: !vk.tensor<[M, N, K], f32>, %out: !vk.tensor<[M, N, K], f3
 """
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("resident", [0, 3])
 @pytest.mark.parametrize("parts", [

@@ -296,6 +296,7 @@ def test_nothing_is_in_the_way_before_it_is_used_or_with_one_thread():
     assert not isinstance(launcher.entries[-1].distinct, BoundExecutable) or vk.get_threads() == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_child_has_the_task_of_its_thread_alone():
     code = """

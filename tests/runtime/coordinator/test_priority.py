@@ -148,6 +148,7 @@ def check():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_child_has_the_priority_of_the_thread_that_forked():
     found = run(
@@ -170,6 +171,7 @@ print("well")
     assert found.stdout == "well\n", found.stderr
 
 
+@pytest.mark.slow
 def test_a_process_ends_while_low_work_runs():
     found = run(
         COMMON
@@ -195,6 +197,7 @@ def open_folder():
         yield folder
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="another user needs root")
 def test_it_needs_no_privileges(open_folder):
     """As a user who may not leave the idle class, nor raise a thread's priority."""

@@ -23,6 +23,7 @@ from vkernels.targets import limits_of, target_named
 from .fakes import OnGpu, RunningDriver, use
 
 
+@pytest.mark.slow
 def test_calls_of_changing_lengths_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
     driver = RunningDriver([])
     use(monkeypatch, driver)
@@ -36,6 +37,7 @@ def test_calls_of_changing_lengths_are_right(monkeypatch: pytest.MonkeyPatch) ->
     assert len(driver.loaded) <= 6
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("key", ["h200-sxm-141", "mi300x"])
 @pytest.mark.parametrize(("kernel", "sizes"), [(softmax_rows, "MN"), (attention_rows, "BGRDMNE")])

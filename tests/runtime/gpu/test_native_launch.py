@@ -45,6 +45,7 @@ def noted(monkeypatch: pytest.MonkeyPatch, plan: Plan, is_native: bool, x: torch
     return driver
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", [SPLIT, SWAP], ids=["split", "swap"])
 def test_the_driver_is_told_the_same_with_and_without_native_code(monkeypatch: pytest.MonkeyPatch, plan: Plan) -> None:
     x = normal((5, 300), torch.float32, fresh_seed())

@@ -92,6 +92,7 @@ def is_caught(call: Call, lowered: LoweredTtir) -> bool:
         return True
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_taken_out_is_missed(name):

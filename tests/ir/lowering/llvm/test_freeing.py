@@ -6,6 +6,8 @@ import subprocess
 import sys
 import textwrap
 
+import pytest
+
 PROGRAM = """
     import gc
     from vkernels.compiler.backends.triton_adapter import mlir_to_llvm_ir
@@ -27,6 +29,7 @@ PROGRAM = """
 """
 
 
+@pytest.mark.slow
 def test_mlir_modules_are_freed_after_use():
     run = [sys.executable, "-c", textwrap.dedent(PROGRAM)]
     grown = int(subprocess.run(run, capture_output=True, text=True, timeout=120, check=True).stdout)

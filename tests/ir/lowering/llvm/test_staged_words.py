@@ -32,6 +32,7 @@ SHAPES = [(6, 32, 64), (7, 37, 61), (1, 1, 1), (33, 50, 130), (13, 5, 2), (2, 3,
 """Rows, columns and depth."""
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
@@ -175,6 +176,7 @@ def _bf16(shape: tuple[int, ...], seed: int) -> np.ndarray:
     return guarded((values.view(np.uint32) >> 16).astype(np.uint16))
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("tile", [(32, 32), (7, 16), (16, 48)])
@@ -193,6 +195,7 @@ def test_a_computed_operand(tile: tuple[int, int], shape: tuple[int, int, int]) 
     np.testing.assert_array_equal(out, seen)
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("tile", [(32, 32), (7, 16), (16, 48)])
@@ -232,6 +235,7 @@ def test_products_of_products(rows: int, online: tuple[str, ...], shape: tuple[i
     assert (np.abs(out - exact) <= 2.0**-7 * size + 2.0**-20).all()
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("shape", [(6, 32, 64), (33, 70, 40), (1, 1, 1), (64, 64, 96)])
 @pytest.mark.parametrize(("rows", "home"), [(16, Home.MEMORY), (32, Home.MEMORY), (20, Home.SHARED)])
@@ -251,6 +255,7 @@ def test_homes_hold_words(rows: int, home: Home, shape: tuple[int, int, int]) ->
         _check(out[step], other[step], one.T)
 
 
+@pytest.mark.slow
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("shape", [(32, 32, 32), (33, 50, 70), (7, 3, 5)])
 @pytest.mark.parametrize("steps", [(3, 2), (1, 5), (0, 1)])

@@ -200,6 +200,7 @@ def test_blocks_of_bf16_are_within_the_bound_and_as_interpreted(
     test_bf16_is_within_the_bound_and_as_interpreted(plan, shape, turned, "neon-mmla-bf16", 16)
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(("rows", "columns"), [(3, 32), (4, 21), (1, 16)])
 def test_odd_tiles_take_another_unit_than_blocks(rows: int, columns: int) -> None:
@@ -225,6 +226,7 @@ def test_plans_without_words_use_no_unit(plan: Plan) -> None:
     assert "vk.word_dot" not in mapped
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.skipif("vnni" not in host_dot_units(), reason="this processor has no VNNI")
 @pytest.mark.parametrize("lanes", [1, 3, 5, 16, 21, 48])
