@@ -73,6 +73,12 @@ def test_the_table_of_pages_has_every_page():
     assert [name for name in missing if f"]({name})" not in table] == []
 
 
+def test_the_tables_of_measurements_have_every_page():
+    folder = DOCS / "measurements"
+    table = (folder / "README.md").read_text()
+    assert [page.name for page in folder.glob("2*.md") if f"]({page.name})" not in table] == []
+
+
 def test_links_to_headings_lead_somewhere():
     for page in [*PAGES, DOCS / "README.md"]:
         for file, anchor in re.findall(r"\]\((?!http)([^)#]*)#([^)]+)\)", FENCED.sub("", page.read_text())):
