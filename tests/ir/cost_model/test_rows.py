@@ -6,9 +6,10 @@ from jaxtyping import Float
 
 import vkernels.language as vk
 from vkernels.compiler.protocols import Signature
+from vkernels.ir.cost_model.traffic import CacheTraffic
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
-from vkernels.ir.planning.one_plan import model_plan
+from vkernels.ir.planning.one_plan import batch_of, model_plan
 from vkernels.ir.planning.space import read_space
 
 from ..planning.kernels import kernel_of
@@ -56,3 +57,18 @@ def test_rows_shorter_than_a_line_share_it_with_those_beside_them():
     assert moved(3) < 1.1 * long  # rows of 12 bytes, each behind the other
     assert 1.3 * long < moved(3, (4, 1)) < 1.5 * long  # 4 bytes between them
     assert moved(3, (32, 1)) > 5 * long  # a line each
+
+
+@vk.kernel
+def pooled(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M K"]):
+    i, k, s = vk.tile("M"), vk.tile("K"), vk.whole(2)
+    out[i, k] = vk.max(x[i, 2 * k + s], axis=s)
+
+
+def test_windows_side_by_side_share_lines():
+    module = pooled.build(Signature((("x", "float32"), ("out", "float32")), ()))
+    rows, columns = 4096, 1024
+    space = read_space(kernel_of(module), {"M": rows, "N": columns, "K": columns // 2}, WIDE)
+    plan = Plan({"i": 4, "k": 16}, {"s": 1}, lanes="k", order=("i", "k"))
+    read = CacheTraffic(batch_of(space, plan), on_chip_counts=True).missed(1 << 20, 64)[0]
+    assert float(read.item()) <= 1.01 * 4 * rows * columns

@@ -6,6 +6,7 @@ import numpy as np
 
 from .loops import Loop, LoopAccess, LoopStep
 from .plan_batch import Numbers, PlanBatch, clipped
+from .windows import Window, elements_in, windows_of
 
 
 def wasted(touch: LoopAccess, loop: Loop, step: LoopStep, at: PlanBatch, line: int) -> Numbers:
@@ -21,6 +22,9 @@ def wasted(touch: LoopAccess, loop: Loop, step: LoopStep, at: PlanBatch, line: i
     together = extent if _goes_through(along, loop, step, at) else together
     most, used = line / touch.element_bytes, together * touch.element_bytes
     waste = clipped(np.maximum(most / together, (used + edge) / used), min(steps, most), most)
+    window = next((each for each in windows_of(touch) if along in (axis for axis, _ in each)), None)
+    if window is not None:
+        return np.minimum(waste, _of_window(window, touch, loop, step, at, line))
     return waste if touch.spread else np.minimum(waste, _of_near_rows(touch, loop, step, at, used, line))
 
 
@@ -34,6 +38,18 @@ def _of_near_rows(touch: LoopAccess, loop: Loop, step: LoopStep, at: PlanBatch, 
         return np.inf
     rows = max(1, at.extents.get(axis, 1)) if _goes_through(axis, loop, step, at) else at.size(axis)
     return np.maximum(1, np.maximum(line, (rows - 1) * apart + used) / (rows * used))
+
+
+def _of_window(window: Window, touch: LoopAccess, loop: Loop, step: LoopStep, at: PlanBatch, line: int) -> Numbers:
+    """The same of elements that several axes reach together, such as each second one and the one beside it."""
+
+    def size(axis: str) -> Numbers:
+        extent = max(1, at.extents.get(axis, 1))
+        return extent if _goes_through(axis, loop, step, at) else np.minimum(at.size(axis), extent)
+
+    reach = 1 + sum((abs(factor) * (size(axis) - 1) for axis, factor in window), start=np.float64(0))
+    taken = elements_in((), (window,), size) * touch.element_bytes
+    return np.maximum(1, np.maximum(line, reach * touch.element_bytes) / taken)
 
 
 def _goes_through(axis: str, loop: Loop, step: LoopStep, at: PlanBatch) -> bool:
