@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import dataclass
 
 import msgspec
@@ -105,3 +107,32 @@ def test_a_field_that_is_no_plain_value_cannot_be_written():
 
     with pytest.raises(TypeError):
         to_bytes(Odd(object()))
+
+
+TOGETHER = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import make_dataclass
+from threading import Barrier
+
+from vkernels.compiler.records import from_bytes, to_bytes
+
+sys.setswitchinterval(1e-6)
+barrier = Barrier(8)
+
+def read(data, kind):
+    barrier.wait()
+    return from_bytes(data, kind)
+
+with ThreadPoolExecutor(8) as threads:
+    for _ in range(200):
+        leaf = make_dataclass("Leaf", [(f"f{number}", int) for number in range(30)], frozen=True)
+        kind = make_dataclass("Node", [(f"f{number}", leaf) for number in range(10)], frozen=True)
+        record = kind(*(leaf(*range(30)) for _ in range(10)))
+        found = [threads.submit(read, to_bytes(record), kind) for _ in range(8)]
+        assert all(each.result() == record for each in found)
+"""
+
+
+def test_threads_may_read_the_first_records_of_a_kind_together():
+    subprocess.run([sys.executable, "-c", TOGETHER], check=True, timeout=100)  # what fails is the process
