@@ -13,6 +13,7 @@ from vkernels.compiler.artifact_cache import ArtifactCache
 from vkernels.compiler.backends.resources import read_resources
 from vkernels.compiler.backends.triton_adapter import Binary
 from vkernels.compiler.binaries.instructions import Kind
+from vkernels.compiler.binaries.launch_loops import launch_loops
 from vkernels.compiler.binaries.match_loops import copied_bytes, trips_of
 from vkernels.compiler.binaries.read_amdgcn import read_amdgcn
 from vkernels.compiler.binaries.read_code import KernelCode, read_binary, read_code
@@ -154,16 +155,39 @@ def test_a_bound_is_that_of_the_slowest_unit(architecture: str) -> None:
     text, limits = matmul(128, 64, 64), limits_of(DEVICE[architecture])
     code, trips = counted(text, compiled(text, architecture))
     bound = static_bound(code, trips, LaunchWork(1000 * limits.multiprocessors, 1), limits)
+    assert bound is not None
     assert bound.seconds == max(bound.parts.values()) == bound.parts[bound.bottleneck]
     assert 0 < bound.tensor_seconds <= bound.seconds * 1.0001
     ideal = 128 * 64 * 64 * STEPS * 1000 * limits.multiprocessors / limits.tensor_multiply_adds["float16"]
     assert bound.parts[TENSOR] >= 0.99 * ideal, "no faster than the device's rate"
     more = static_bound(code, trips, LaunchWork(1000 * limits.multiprocessors + 1, 1), limits)
+    assert more is not None
     assert more.parts[TENSOR] == pytest.approx(bound.parts[TENSOR] * 1001 / 1000), "one more program on one core"
     heavy = static_bound(code, trips, LaunchWork(1, 1, memory_bytes=1e12), limits)
+    assert heavy is not None
     assert heavy.bottleneck == DEVICE_MEMORY
     assert heavy.seconds == pytest.approx(1e12 / limits.memory_bandwidth)
     assert all(value >= 0 for region in code.regions for value in loop_cycles(region, code, limits).values())
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "gfx942"])
+def test_no_bound_is_less_than_the_products_of_the_source_take(architecture: str) -> None:
+    """Where nothing says how often a loop runs there is no bound: one trip is never enough."""
+    text, limits = matmul(128, 64, 64), limits_of(DEVICE[architecture])
+    code, grid = read_code(compiled(text, architecture)), (1000 * limits.multiprocessors,)
+    ideal = 128 * 64 * 64 * STEPS * grid[0] / limits.tensor_multiply_adds["float16"]
+    bound = launch_loops(code, text, limits, 1, grid, {"steps": STEPS}).bound
+    assert bound is not None
+    assert bound.parts[TENSOR] >= 0.99 * ideal
+    assert launch_loops(code, text, limits, 1, grid, {}).bound is None
+    once = static_bound(code, [1.0] * len(code.regions), LaunchWork(grid[0], 1), limits)
+    mended = static_bound(
+        code, [1.0] * len(code.regions), LaunchWork(grid[0], 1, multiply_adds=128 * 64 * 64 * STEPS), limits
+    )
+    assert once is not None
+    assert mended is not None
+    assert once.parts[TENSOR] < 0.5 * ideal
+    assert mended.seconds >= 0.99 * ideal
 
 
 def test_what_was_read_is_kept_and_disassembled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

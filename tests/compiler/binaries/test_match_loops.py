@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from vkernels.compiler.binaries.instructions import TensorShape
 from vkernels.compiler.binaries.loop_use import LoopUse, TensorUse
 from vkernels.compiler.binaries.match_loops import trips_of
@@ -32,3 +34,11 @@ def test_of_loops_with_the_same_lines_the_one_with_products_runs() -> None:
     source = read_source(SOURCE)
     code = KernelCode("sm_80", 4, 32, (region(0, None), region(100, 0), region(200, 0, products=8)))
     assert trips_of(code, source, source.trips({})) == [1.0, 0.0, 9.0]
+
+
+def test_a_loop_with_products_whose_lines_are_lost_has_no_known_trips() -> None:
+    """It does not run once, as loops of the compiler's own do."""
+    source = read_source(SOURCE)
+    lost = replace(region(200, 0, products=8), lines={})
+    code = KernelCode("sm_80", 4, 32, (region(0, None), replace(region(100, 0), lines={}), lost))
+    assert trips_of(code, source, source.trips({})) == [1.0, 1.0, None]

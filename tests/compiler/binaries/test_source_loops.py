@@ -53,27 +53,46 @@ def test_trips_follow_bounds_outer_loops_programs_and_conditions() -> None:
     assert source.trips({}, (8,))[1:3] == [None, None]
 
 
+LOADED = """    %a{0} = tt.addptr %p, %c{1} : !tt.ptr<i32>, i32
+    %n{0} = tt.load %a{0} : !tt.ptr<i32>
+    scf.for %{0} = %c0 to %n{0} step %c1  : i32 {{
+      %v{0} = tt.load %x : !tt.ptr<f32>
+    }}
+"""
+"""A loop up to a number in memory."""
+
+
+def kernel(*lines: str, parameters: str = "") -> str:
+    constants = "".join(f"    %c{n} = arith.constant {n} : i32\n" for n in range(4))
+    head = f"module {{\n  tt.func public @kernel(%x: !tt.ptr<f32>, %p: !tt.ptr<i32>{parameters}) {{\n{constants}"
+    return f"{head}{''.join(lines)}    tt.return\n  }}\n}}\n"
+
+
 def test_unknown_loops_in_turn_are_as_long_as_is_said() -> None:
-    """Loops beyond the last length are as long as that says."""
-    loop = "    scf.for %{0} = %c0 to %n step %c1  : i32 {{\n      %v{0} = tt.load %x : !tt.ptr<f32>\n    }}\n"
-    source = read_source(
-        "module {\n  tt.func public @kernel(%x: !tt.ptr<f32>, %p: !tt.ptr<i32>) {\n"
-        "    %c0 = arith.constant 0 : i32\n    %c1 = arith.constant 1 : i32\n    %n = tt.load %p : !tt.ptr<i32>\n"
-        f"{''.join(map(loop.format, 'klm'))}    tt.return\n  }}\n}}\n"
-    )
-    assert source.trips({}, (4,), unknown_length=(5, 2)) == [1, 5, 2, 2]
+    """Loops beyond the last length are as long as that says, and those with the bounds of another as long as that."""
+    loops = [LOADED.format(name, number) for name, number in (("k", 1), ("l", 2), ("m", 3), ("again", 1))]
+    assert read_source(kernel(*loops)).trips({}, (4,), unknown_length=(5, 2)) == [1, 5, 2, 2, 5]
 
 
 def test_a_loop_over_programs_that_take_turns_has_no_length_of_its_own() -> None:
-    loop = "    scf.for %{0} = %c0 to %n step %c1  : i32 {{\n      %v{0} = tt.load %x : !tt.ptr<f32>\n    }}\n"
-    source = read_source(
-        "module {\n  tt.func public @kernel(%x: !tt.ptr<f32>, %p: !tt.ptr<i32>, %programs: i32) {\n"
-        "    %c0 = arith.constant 0 : i32\n    %c1 = arith.constant 1 : i32\n    %n = tt.load %p : !tt.ptr<i32>\n"
+    """Nor where a launch begins with another than the first program: that is an argument, and in no memory."""
+    text = kernel(
         "    %id = tt.get_program_id x : i32\n    %count = tt.get_num_programs x : i32\n"
-        "    scf.for %t = %id to %programs step %count  : i32 {\n      %w = tt.load %x : !tt.ptr<f32>\n"
-        f"{loop.format('k')}    }}\n{loop.format('l')}    tt.return\n  }}\n}}\n"
-    )
-    assert source.trips({}, (4,), unknown_length=(5, 2)) == [1, 1, 5, 2]
+        "    %begin = arith.addi %id, %first : i32\n"
+        "    scf.for %t = %begin to %programs step %count  : i32 {\n      %w = tt.load %x : !tt.ptr<f32>\n",
+        LOADED.format("k", 1), "    }\n", LOADED.format("l", 2), parameters=", %first: i32, %programs: i32",
+    )  # fmt: skip
+    assert read_source(text).trips({}, (4,), unknown_length=(5, 2)) == [1, 1, 5, 2]
+
+
+def test_a_missing_argument_is_no_number_in_memory() -> None:
+    text = kernel(
+        "    %end = arith.muli %n, %c2 : i32\n    scf.for %t = %c0 to %end step %c1  : i32 {\n"
+        "      %w = tt.load %x : !tt.ptr<f32>\n    }\n",
+        LOADED.format("k", 1), parameters=", %n: i32",
+    )  # fmt: skip
+    assert read_source(text).trips({"n": 3}, (4,), unknown_length=(5, 2)) == [1, 6, 5]
+    assert read_source(text).trips({}, (4,), unknown_length=(5, 2)) == [1, None, 5]
 
 
 def test_joined_loops_of_unknown_and_known_length_are_as_long_as_both() -> None:

@@ -75,8 +75,9 @@ def _name(opcode: str) -> str:
 
 @dataclass(frozen=True)
 class LaunchLoops:
-    """`bound`: of the launch's time, without that of device memory; None where the number of programs is unknown.
-    `resident`: programs that a multiprocessor has room for at once; `warps`: that it has at once."""
+    """`bound`: of the launch's time, without that of device memory; None where the number of programs, or how often a
+    loop runs, is unknown. `resident`: programs that a multiprocessor has room for at once; `warps`: that it has at
+    once."""
 
     loops: tuple[LoopReport, ...]
     bound: StaticBound | None
@@ -108,7 +109,7 @@ def launch_loops(
         programs = 1
         for side in grid:
             programs *= side
-        moved = 0.0
+        moved = products = 0.0
         try:
             source = read_source(text)
         except FileError:  # no text of Triton's: nothing is known of trips
@@ -120,9 +121,10 @@ def launch_loops(
                 given = {here: given[name] for here, name in named if name in given}
             runs = source.trips(given, grid, unknown_length)
             trips, copied = trips_of(code, source, runs), copied_bytes(code, source)
-            loops = zip(source.loops, runs, strict=True)
-            moved = sum((often or 0) * (loop.read_bytes + loop.written_bytes) for loop, often in loops)
-        work = LaunchWork(programs, resident, moved * programs)
+            loops = [(loop, often or 0.0) for loop, often in zip(source.loops, runs, strict=True)]
+            moved = sum(often * (loop.read_bytes + loop.written_bytes) for loop, often in loops)
+            products = sum(often * loop.multiply_adds for loop, often in loops)
+        work = LaunchWork(programs, resident, moved * programs, multiply_adds=products)
     reports = tuple(
         LoopReport(region, often, loop_cycles(region, code, limits, moved), resident)
         for region, often, moved in zip(code.regions, trips, copied, strict=True)
@@ -142,7 +144,7 @@ def loops_as_json(found: LaunchLoops) -> dict[str, Any]:
         if bound is None
         else {
             "seconds": bound.seconds, "bottleneck": bound.bottleneck, "parts": dict(bound.parts), "waves": bound.waves,
-            "tensor_seconds": bound.tensor_seconds, "unknown_loops": bound.unknown,
+            "tensor_seconds": bound.tensor_seconds,
         },
     }  # fmt: skip
 

@@ -17,7 +17,7 @@ def trips_of(code: KernelCode, source: Source, trips: Sequence[float | None]) ->
     `trips`: of each loop of the source, see `Source.trips`. The binary's lines must be those of the source's text.
     Compilers unroll loops: a trip of the binary is as many of the source as it has its multiply-adds, or its bytes.
     What is left over after unrolled trips runs in a loop of its own. A loop that the source does not have runs once
-    where it stands.
+    where it stands, unless it multiplies or accesses device memory: such loops are the source's, without its lines.
     """
     chosen = [_of_lines(region, source) if n else 0 for n, region in enumerate(code.regions)]
     _lift_pipelined(chosen, code, source)
@@ -27,6 +27,8 @@ def trips_of(code: KernelCode, source: Source, trips: Sequence[float | None]) ->
     for n, region in enumerate(code.regions):
         if region.parent is None:
             found.append(1.0)
+        elif not chosen[n] and (region.tensor or region.line_bytes or region.bulk_lines):
+            found.append(None)
         elif chosen[n] in _ancestors(n, code, chosen) or not chosen[n]:
             found.append(found[region.parent])
         else:

@@ -7,16 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import and_, eq, ge, gt, le, lshift, lt, ne, or_, rshift, xor
 
-from .source_text import READS, WRITES, Operation, accessed, multiply_adds, read_operations, walk
+from .source_text import READS, VALUE, WRITES, Operation, accessed, multiply_adds, read_operations, walk
 
 SAMPLES = 16
 """Iterations of a loop that are looked at, evenly spread, where what is inside depends on them."""
-TURNS = "programs"
-"""The parameter of launches whose programs take turns: of how many."""
+TURNS, FIRST = "programs", "first"
+"""The parameters of launches whose programs take turns: of how many, and the first; a call begins at 0."""
 PROGRAMS = 128
 """Programs that are looked at, if there are more."""
 Length = float | Sequence[float]
-"""How far apart bounds of loops are that are in memory; several numbers are of such loops in turn."""
+"""How far apart bounds of loops are that are in memory; several numbers are of such loops in turn, where those between
+the same bounds are one."""
 GOLDEN = 0.6180339887498949
 """Steps of this part of the whole are spread evenly, and are in step with no size of a grid."""
 
@@ -59,10 +60,10 @@ class Source:
         """How often each loop's body runs in one program, on average over those of the grid.
 
         `arguments`: of the kernel, by name; those that bounds need and that are missing leave the trips unknown,
-        None, as do bounds that come out of memory. `unknown_length`: how far apart those are on average, if given;
-        several numbers are of the loops in turn, the last of all further ones. A bound that is a product of one of
-        memory and a number, as of loops that were joined, is so many times as far away. `grid`: programs of the work:
-        where fewer take turns (a parameter `programs` says how many there are), these run once each.
+        None, as do bounds that come out of memory. `unknown_length`: how far apart those of memory are on average, if
+        given; several numbers are of the loops in turn, the last of all further ones. A bound that is a product of one
+        of memory and a number, as of loops that were joined, is so many times as far away. `grid`: programs of the
+        work: where fewer take turns (a parameter `programs` says how many there are), these run once each.
         """
         x, y, z = (*grid, 1, 1, 1)[:3]
         count = max(1, x * y * z)
@@ -70,11 +71,12 @@ class Source:
         if count > PROGRAMS:
             programs = [int(count * ((n + 0.5) * GOLDEN % 1)) for n in range(PROGRAMS)]
         totals: list[float | None] = [0.0] * len(self.loops)
-        in_turn: dict[int, int] = {}
+        in_turn: dict[object, int] = {}
         for program in programs:
-            values = {f"%{name}": value for name, value in {TURNS: count, **arguments}.items()}
+            values = {f"%{name}": value for name, value in {TURNS: count, FIRST: 0, **arguments}.items()}
             here = (program % x, program // x % y, program // (x * y)), (x, y, z)
-            _Walk(self, totals, here, 1 / len(programs), unknown_length, in_turn).run(
+            missing = {name for name in self.function.arguments if name not in values}
+            _Walk(self, totals, here, 1 / len(programs), unknown_length, in_turn, missing=missing).run(
                 self.function.regions[0], values, 1.0
             )
             totals[0] = 1.0
@@ -126,15 +128,18 @@ Value = int | None
 @dataclass
 class _Walk:
     """Follows the integers of one program. `weight`: of this program in the totals. `factors`: of unknown values, by
-    what they were multiplied."""
+    what they were multiplied. `missing`: arguments that nobody gave, and what follows from these and known numbers.
+    `origins`: of each value, what it was computed from and how; values that are computed alike have the same."""
 
     source: Source
     totals: list[float | None]
     place: tuple[Sequence[int], Sequence[int]]
     weight: float
     unknown_length: Length | None
-    in_turn: dict[int, int] = field(default_factory=dict)
+    in_turn: dict[object, int] = field(default_factory=dict)
     factors: dict[str, int] = field(default_factory=dict)
+    missing: set[str] = field(default_factory=set)
+    origins: dict[str, int] = field(default_factory=dict)
 
     def run(self, operations: Sequence[Operation], values: dict[str, int], often: float | None) -> None:
         """`often`: times that these operations run; None where that is unknown."""
@@ -145,10 +150,25 @@ class _Walk:
                 self._loop(each, values, often, self._length(each))
             elif each.name == "scf.if":
                 self._if(each, values, often)
-            elif each.results and (value := self._value(each, values)) is not None:
-                values[each.results[0]] = value
-            elif each.name in _KEEPING:
-                self._keep_factor(each, values)
+            elif each.results:
+                self._follow(each, values)
+
+    def _follow(self, operation: Operation, values: dict[str, int]) -> None:
+        """Note what is known of an operation's result."""
+        result = operation.results[0]
+        how = VALUE.sub("", operation.rest)
+        self.origins[result] = hash((operation.name, how, *map(self._origin, operation.operands)))
+        if (value := self._value(operation, values)) is not None:
+            values[result] = value
+            return
+        unknown = {name for name in operation.operands if name not in values}
+        if unknown and unknown <= self.missing and operation.name.startswith("arith."):
+            self.missing.add(result)
+        if operation.name in _KEEPING:
+            self._keep_factor(operation, values)
+
+    def _origin(self, name: str) -> int:
+        return self.origins.get(name, hash(name))
 
     def _keep_factor(self, operation: Operation, values: Mapping[str, int]) -> None:
         """Note the factor of an unknown value that is computed from an unknown and a known one."""
@@ -164,7 +184,8 @@ class _Walk:
         if lengths is None:
             return None
         if not isinstance(lengths, float | int):
-            place = self.in_turn.setdefault(operation.line, len(self.in_turn))
+            key = tuple(map(self._origin, operation.operands[:3])) if operation.name == "scf.for" else operation.line
+            place = self.in_turn.setdefault(key, len(self.in_turn))
             lengths = lengths[min(place, len(lengths) - 1)]
         end = operation.operands[1] if operation.name == "scf.for" else ""
         return lengths * max(1, self.factors.get(end, 1))
@@ -176,9 +197,10 @@ class _Walk:
                 self.run(region, values, often)
 
     def _for(self, operation: Operation, values: dict[str, int], often: float | None) -> None:
-        lower, upper, step = (values.get(name) for name in (*operation.operands, "", "", "")[:3])
+        bounds = (*operation.operands, "", "", "")[:3]
+        lower, upper, step = map(values.get, bounds)
         if lower is None or upper is None or not step:
-            length = self._length(operation)
+            length = None if self.missing.intersection(bounds) else self._length(operation)
             trips = None if length is None else length if not step else max(1.0, -(-length // step))
             self._loop(operation, values, often, trips)
             return

@@ -16,7 +16,7 @@ MAX_LINES = 1 << 18
 
 _OPERATION = re.compile(r"\s*(?:(?P<results>%[\w$.#:, %-]+?) = )?\"?(?P<name>[a-z_]\w*\.[\w.]+)\"?(?P<rest>.*)")
 _LOCATION = re.compile(r" loc\((?:[^()]|\([^()]*\))*\)")
-_VALUE = re.compile(r"%[\w$.-]+(?:#\d+)?")
+VALUE = re.compile(r"%[\w$.-]+(?:#\d+)?")
 _ARGUMENT = re.compile(r"(%[\w$.-]+): ")
 _POINTED = re.compile(r"(?:tensor<((?:\d+x)+))?!tt\.ptr<(\w+)")
 _TILE = re.compile(r"tensor<((?:\d+x)+)(\w+)(?:, [^<>]*)?>")
@@ -88,7 +88,7 @@ def _operation(number: int, found: re.Match[str]) -> Operation:
     if name == "tt.func":
         return Operation(number, name, (), (), rest, arguments=tuple(_ARGUMENT.findall(rest)))
     arguments: tuple[str, ...] = ()
-    operands = tuple(_VALUE.findall(rest.split(" : ")[0]))
+    operands = tuple(VALUE.findall(rest.split(" : ")[0]))
     if name == "scf.for" and rest.lstrip().startswith("%"):  # pretty: %i = %lower to %upper step %step
         arguments, operands = operands[:1], operands[1:]
     return Operation(number, name, results, operands, rest, arguments=arguments, last=number)

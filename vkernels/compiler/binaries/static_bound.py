@@ -34,28 +34,27 @@ class LaunchWork:
     """What a launch does besides its code. `programs`: of its grid. `resident`: that one multiprocessor holds at once.
 
     `cache_bytes`: that all programs move to and from the last cache; `memory_bytes`: that must come from device
-    memory or go there; 0 where unknown.
+    memory or go there; `multiply_adds`: of a program's dots, by its source; 0 where unknown.
     """
 
     programs: int
     resident: int
     cache_bytes: float = 0.0
     memory_bytes: float = 0.0
+    multiply_adds: float = 0.0
 
 
 @dataclass(frozen=True)
 class StaticBound:
     """The bound in seconds, and the seconds of each part, which overlap. `waves`: of programs.
 
-    `tensor_seconds`: of the tensor cores at their whole rate, 0 without them. `unknown`: how many loops are counted as
-    one trip, since nothing says how often they run.
+    `tensor_seconds`: of the tensor cores at their whole rate, 0 without them.
     """
 
     seconds: float
     parts: Mapping[str, float]
     waves: int
     tensor_seconds: float
-    unknown: int = 0
 
     @property
     def bottleneck(self) -> str:
@@ -98,17 +97,25 @@ def _memory(region: LoopUse, code: KernelCode, pipes: Pipes) -> float:
 
 def static_bound(
     code: KernelCode, trips: Sequence[float | None], work: LaunchWork, limits: Limits, copied: Sequence[float] = ()
-) -> StaticBound:
-    """The bound for a launch. `trips`: of each region in one program; regions of unknown trips count once. `copied`: as
-    in `loop_cycles`, of each region, if there are such copies."""
+) -> StaticBound | None:
+    """The bound for a launch; None where nothing says how often a region runs. `trips`: of each region in one program.
+    `copied`: as in `loop_cycles`, of each region, if there are such copies.
+
+    Tensor cores need as long as the source's dots ask for, however few of their instructions were found in loops.
+    """
+    known = [each for each in trips if each is not None]
+    if len(known) < len(trips):
+        return None
     cycles: dict[str, float] = {}
     waiting: dict[int, float] = {}
-    for region, often, moved in zip(code.regions, trips, copied or [0.0] * len(trips), strict=True):
+    for region, often, moved in zip(code.regions, known, copied or [0.0] * len(known), strict=True):
         for name, one in loop_cycles(region, code, limits, moved).items():
-            times = 1.0 if often is None else often
-            cycles[name] = cycles.get(name, 0.0) + one * times
+            cycles[name] = cycles.get(name, 0.0) + one * often
             if name == LATENCY:
-                waiting[region.role] = waiting.get(region.role, 0.0) + one * times
+                waiting[region.role] = waiting.get(region.role, 0.0) + one * often
+    shapes = (each.shape for region in code.regions for each in region.tensor)
+    if fastest := max((tensor_rate(shape, code.architecture, limits) for shape in shapes), default=0.0):
+        cycles[TENSOR] = max(cycles[TENSOR], work.multiply_adds / fastest)
     # Roles run side by side, between code that is theirs together.
     cycles[LATENCY] = waiting.pop(0, 0.0) + max(waiting.values(), default=0.0)
     cores, resident = limits.multiprocessors, max(1, work.resident)
@@ -120,4 +127,4 @@ def static_bound(
     if work.memory_bytes:
         parts[DEVICE_MEMORY] = work.memory_bytes / limits.memory_bandwidth
     tensor = cycles.get(TENSOR, 0.0) * work.programs / cores / limits.clock
-    return StaticBound(max(parts.values()), parts, waves, tensor, sum(each is None for each in trips))
+    return StaticBound(max(parts.values()), parts, waves, tensor)
