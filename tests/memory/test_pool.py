@@ -16,7 +16,7 @@ from vkernels.ir.errors import ArgumentError
 from vkernels.memory.exact import OffsetSearchResult, fit_within
 from vkernels.memory.imports import read_g10, read_minimalloc
 from vkernels.memory.pool import fit_in_order, orders_of, place, place_trace
-from vkernels.memory.skyline import Blocks, SkylineSearch
+from vkernels.memory.skyline import Blocks, SkylineGivenUp, SkylineSearch
 from vkernels.memory.trace import Lifetime, MemoryTrace, Operation, TracedTensor, live_bytes
 
 from .drawn import assert_apart, problems, smallest
@@ -103,8 +103,10 @@ def test_a_gap_that_no_footprint_avoids_is_proved():
 
 
 @pytest.mark.slow
-@given(problems(most=7, moments=6), st.integers(1, 40), st.integers(0, 3))
-def test_the_search_over_the_skyline_is_complete(problem, capacity, noise):
+@given(
+    problems(most=7, moments=6), st.integers(1, 40), st.integers(0, 3), st.sampled_from([0.0, 0.5, 1.0]), st.booleans()
+)
+def test_the_search_over_the_skyline_is_complete(problem, capacity, noise, power, snug):
     """It finds offsets where there are some, and otherwise ends by itself."""
     blocks, count = problem
     blocks = [Lifetime(each.start, min(each.end, count), each.size) for each in blocks if each.size]
@@ -113,11 +115,43 @@ def test_the_search_over_the_skyline_is_complete(problem, capacity, noise):
     )
     if parts is None:
         return
-    found = SkylineSearch(parts, capacity, random.Random(1), float(noise), 1_000_000, inf).run()
+    found = SkylineSearch(parts, capacity, random.Random(1), float(noise), 1_000_000, inf, power, snug).run()
     assert (found is not None) == (smallest(blocks, count) <= capacity)
     if found is not None:
         assert_apart(blocks, count, tuple(found))
         assert max(offset + each.size for offset, each in zip(found, blocks, strict=True)) <= capacity
+
+
+HOSTILE = {
+    "all at once": ([Lifetime(0, 5, size) for size in (3, 1, 4, 1, 5, 9, 2, 6)], 31),
+    "of zero bytes": ([Lifetime(0, 3, 0), Lifetime(1, 2, 7), Lifetime(1, 4, 0), Lifetime(0, 5, 0)], 7),
+    "a chain": ([Lifetime(n, n + 2, 1 + n % 2) for n in range(199)], 3),
+    "a chain of growing blocks": ([Lifetime(n, n + 2, 1 + n) for n in range(30)], 59),
+    "alike": ([Lifetime(n % 3, n % 3 + 3, 64) for n in range(60)], 3840),
+    "stairs": ([Lifetime(n, 40, 5) for n in range(40)] + [Lifetime(0, n, 5) for n in range(1, 40)], 200),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_blocks_fit_within_exactly_their_peak(name):
+    blocks, peak = HOSTILE[name]
+    count = max(block.end for block in blocks)
+    assert max(live_bytes(blocks, count)) == peak
+    for found in (place(blocks, count, peak, seconds=LONG), place(blocks, count, peak - 1, seconds=LONG)):
+        assert (found.footprint, found.is_smallest) == (peak, True)
+        no_overlap(tuple(blocks), count, found.offsets)
+    kept = [block for block in blocks if block.size]
+    within = fit_within(kept, count, peak, LONG)
+    assert within.offsets is not None
+    no_overlap(tuple(kept), count, tuple(within.offsets))
+    assert fit_within(kept, count, peak - 1, LONG) == OffsetSearchResult(None, proved=True)
+
+
+def test_a_search_over_the_skyline_ends_after_its_steps():
+    """No clock decides where a try ends, so that its result does not depend on the load of the machine."""
+    ring = Blocks([0, 0, 1, 2, 2], [3, 1, 4, 4, 3], [3, 3, 3, 4, 2], 4)
+    with pytest.raises(SkylineGivenUp):
+        SkylineSearch(ring, 12, random.Random(1), 0.0, 2, inf).run()
 
 
 def test_almost_all_time_goes_to_a_capacity_that_is_given(monkeypatch):

@@ -44,12 +44,16 @@ STEPS, GROWTH = 3, 1.15
 within two steps a block."""
 DRAWN = 24
 """Random orders in each round."""
-TURN, SKYLINES = 6, 10
-"""Tries of this search, before so many over the skyline."""
+SKYLINES = 30
+"""Tries over the skyline after each of this search. A step of them takes a tenth of the time."""
 SKYLINE_STEPS, SKYLINE_GROWTH = 2.0, 1.1
 """As `STEPS` and `GROWTH`, of tries over the skyline."""
 NOISES = (0.0, 0.2, 0.5, 1.0, 1.0, 2.0, 2.0, 3.0, 5.0, 10.0)
 """Randomness of the order of blocks in a round of these."""
+POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)
+"""Powers of a block's size there, of which one is drawn for each try."""
+SNUG = 0.6
+"""Part of these tries that prefers blocks that leave no step in the skyline."""
 
 
 class GivenUp(Exception):
@@ -271,13 +275,13 @@ def _tries(geometry: Geometry, capacity: int, deadline: float, seed: int, can_st
     """
     steps = STEPS * len(geometry.sizes)
     skylines = _skylines(geometry, capacity, deadline, seed)
-    for number, (powers, noise, factor, crowded) in enumerate(_orders(np.random.default_rng(seed))):
+    for powers, noise, factor, crowded in _orders(np.random.default_rng(seed)):
         if time.monotonic() > deadline:
             raise GivenUp
         rank = _rank(geometry, powers, noise)
         with suppress(GivenUp):
             return OffsetSearch(geometry, capacity, rank, int(steps * factor) + 20, deadline, crowded).run()
-        for search in islice(skylines, SKYLINES) if can_stack and number % TURN == TURN - 1 else ():
+        for search in islice(skylines, SKYLINES) if can_stack else ():
             with suppress(SkylineGivenUp):
                 found = search.run()
                 return None if found is None else np.array(found, np.int64)
@@ -291,7 +295,8 @@ def _skylines(geometry: Geometry, capacity: int, deadline: float, seed: int) -> 
     draw, steps = random.Random(seed), SKYLINE_STEPS * len(sizes) + 20.0
     while True:
         for noise in NOISES:
-            yield SkylineSearch(blocks, capacity, draw, noise, int(steps), deadline)
+            power, snug = draw.choice(POWERS), draw.random() < SNUG
+            yield SkylineSearch(blocks, capacity, draw, noise, int(steps), deadline, power, snug)
         steps *= SKYLINE_GROWTH
 
 

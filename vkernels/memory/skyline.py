@@ -1,17 +1,19 @@
 """Offsets for blocks within a capacity, from the bottom up, by a complete search over the *skyline*: the height of what
 is placed, by moment.
 
-Take a lowest stretch of the skyline, and the moment at one of its ends. A block that rests there lies within the
-stretch and begins, or ends, at that moment: few do. If none rests there, the moment is left empty up to a least height,
-which uses up its *slack*, the bytes of the capacity that no block needs. Where there is no slack, something has to rest
-there. The end with the fewest ways is decided first. Blocks must not wrap.
+A *valley* is a stretch of one height between higher walls. A block that rests at an end of it lies within the valley
+and begins, or ends, there: few do. If none rests there, that moment is left empty up to a least height, which uses up
+its *slack*, the bytes of the capacity that no block needs. Where there is no slack, something has to rest there. Below
+the walls only blocks within the valley can be: if all that touch its end, and the slack, are less than its depth, the
+branch ends. The valley with the fewest ways is decided first. What can rest in a valley does not depend on the others,
+so that a step looks again only at the valleys that it changes. Blocks must not wrap.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -31,27 +33,33 @@ class SkylineGivenUp(Exception):
     """The search exceeded its limit of steps or time."""
 
 
-class Ways(NamedTuple):
-    """What may rest at one end of a stretch: blocks, or nothing up to the height `empty` (None: something has to)."""
+class Valley(NamedTuple):
+    """A stretch from `begin` until `end`, and what may rest at its end with the fewest `ways`, at `moment`.
 
+    These are blocks, or nothing up to the height `empty` (None: something has to). `wall`: the height beside it.
+    """
+
+    ways: int
+    height: int
+    begin: int
+    end: int
     moment: int
+    wall: int
     blocks: list[int]
     empty: int | None
-
-    @property
-    def number(self) -> int:
-        return len(self.blocks) + (self.empty is not None)
 
 
 @dataclass
 class Choice:
-    """Ways that are left to try at a moment, the last first; `taken`: a block, `EMPTY`, or None for none yet."""
+    """Ways that are left to try in a valley, the last first; `taken`: a block, `EMPTY`, or None for none yet.
 
+    `made`: where the valleys begin that came of it.
+    """
+
+    valley: Valley
     ways: list[int]
-    moment: int
-    height: int
-    empty: int
     taken: int | None = None
+    made: list[int] = field(default_factory=list)
 
 
 EMPTY = -1
@@ -59,7 +67,11 @@ EMPTY = -1
 
 @dataclass
 class SkylineSearch:
-    """One try. `noise`: how random the order of blocks is; `steps`: their maximum; `deadline`: of `time.monotonic`."""
+    """One try. `noise`: how random the order of blocks is; `steps`: their maximum; `deadline`: of `time.monotonic`.
+
+    `power`: of a block's size; its product with the lifetime is large for blocks that come first. `snug`: those first
+    that leave no step in the skyline.
+    """
 
     blocks: Blocks
     capacity: int
@@ -67,12 +79,13 @@ class SkylineSearch:
     noise: float
     steps: int
     deadline: float
-    _offsets: list[int | None] = field(init=False)
+    power: float = 0.5
+    snug: bool = False
 
     def run(self) -> list[int] | None:
         """Return an offset for each block, or None if there is no solution. Raises `SkylineGivenUp`."""
         starts, ends, sizes, count = self.blocks
-        self._offsets = [None] * len(sizes)
+        self._offsets, self._is_left = [0] * len(sizes), [True] * len(sizes)
         self._left, self._here = len(sizes), [0] * count
         self._slack = [self.capacity] * count
         for start, end, size in zip(starts, ends, sizes, strict=True):
@@ -82,89 +95,138 @@ class SkylineSearch:
         if min(self._slack) < 0:
             return None
         self._heights = [0 if here else FAR for here in self._here]
-        self._rank = [
-            (end - start) * size**0.5 * (1 + self.noise * self.random.random())
-            for start, end, size in zip(starts, ends, sizes, strict=True)
-        ]
-        self._starting, self._ending = [[list[int]() for _ in range(count + 1)] for _ in range(2)]
-        for block in sorted(range(len(sizes)), key=lambda block: -self._rank[block]):
-            self._starting[starts[block]].append(block)
-            self._ending[ends[block]].append(block)
+        self._order()
+        self._valleys = {valley.begin: valley for valley in self._valleys_in(0, count)}
         trail: list[Choice] = []
         while self._left:
             self.steps -= 1
             if self.steps < 0 or (self.steps % 64 == 0 and time.monotonic() > self.deadline):
                 raise SkylineGivenUp
-            trail.append(self._decide())
+            valley = min(self._valleys.values())  # there are blocks left, so there is a valley
+            trail.append(Choice(valley, self._ways_of(valley)))
             while not self._advance(trail[-1]):
                 trail.pop()
                 if not trail:
                     return None
-        return [offset for offset in self._offsets if offset is not None]
+        return self._offsets
 
-    def _decide(self) -> Choice:
-        """The end of a lowest stretch with the fewest ways; blocks that fill the stretch are tried first."""
-        heights, height, best = self._heights, min(self._heights), None
-        begin, stretch = 0, (0, 0)
-        while best is None or best.number > 1:
-            try:
-                begin = heights.index(height, begin)
-            except ValueError:
-                break
-            end = begin + 1
-            while end < len(heights) and heights[end] == height:
-                end += 1
-            for is_left in (True, False) if end - begin > 1 else (True,):
-                ways = self._ways(begin, end, height, is_left)
-                if best is None or ways.number < best.number:
-                    best, stretch = ways, (begin, end)
-            begin = end
-        assert best is not None  # there are blocks left, so there is a lowest stretch
-        starts, ends, sizes, _ = self.blocks
-        distinct = {(starts[n], ends[n], sizes[n]): n for n in best.blocks}.values()
-        order = sorted(distinct, key=lambda n: ((starts[n], ends[n]) == stretch, self._rank[n]))
-        return Choice(
-            [EMPTY, *order] if best.empty is not None else order, best.moment, height, best.empty or 0
-        )  # fmt: skip
-
-    def _ways(self, begin: int, end: int, height: int, is_left: bool) -> Ways:
+    def _order(self) -> None:
+        """Rank blocks, and list those that start and end at each moment; blocks that are alike have one rank."""
         starts, ends, sizes, count = self.blocks
+        kinds: dict[tuple[int, int, int], int] = {}
+        self._kinds = [kinds.setdefault(each, len(kinds)) for each in zip(starts, ends, sizes, strict=True)]
+        noises = [1 + self.noise * self.random.random() for _ in kinds]
+        self._rank = [
+            (end - start) * size**self.power * noises[kind]
+            for start, end, size, kind in zip(starts, ends, sizes, self._kinds, strict=True)
+        ]
+        self._starting, self._ending = [[list[int]() for _ in range(count + 1)] for _ in range(2)]
+        for block in sorted(range(len(sizes)), key=lambda block: -self._rank[block]):
+            self._starting[starts[block]].append(block)
+            self._ending[ends[block]].append(block)
+
+    def _valleys_in(self, begin: int, limit: int) -> Iterator[Valley]:
+        """Find the valleys between two moments at which the height changes."""
+        heights, count = self._heights, self.blocks.moments
+        before = heights[begin - 1] if begin else FAR
+        while begin < limit:
+            height, end = heights[begin], begin + 1
+            while end < limit and heights[end] == height:
+                end += 1
+            after = heights[end] if end < count else FAR
+            if height < before and height < after:
+                left = self._at_end(begin, end, height, before, after, True)
+                if left.ways and end - begin > 1:
+                    right = self._at_end(begin, end, height, before, after, False)
+                    yield right if right.ways < left.ways else left
+                else:
+                    yield left
+            before, begin = height, end
+
+    def _at_end(self, begin: int, end: int, height: int, left: int, right: int, is_left: bool) -> Valley:
+        """What may rest at one end of a valley between two walls."""
+        starts, ends, sizes, _ = self.blocks
+        is_unplaced = self._is_left
         if is_left:
-            moment, inside = begin, range(begin + 1, end)
-            blocks = [n for n in self._starting[begin] if self._offsets[n] is None and ends[n] <= end]
+            moment, wall = begin, left
+            blocks = [n for n in self._starting[begin] if is_unplaced[n] and ends[n] <= end]
         else:
-            moment, inside = end - 1, range(begin, end - 1)
-            blocks = [n for n in self._ending[end] if self._offsets[n] is None and starts[n] >= begin]
-        slack = self._slack[moment]
+            moment, wall = end - 1, right
+            blocks = [n for n in self._ending[end] if is_unplaced[n] and starts[n] >= begin]
+        slack, lower = self._slack[moment], min(left, right)
+        if lower < FAR and sum([sizes[n] for n in blocks]) + slack < lower - height:
+            return Valley(0, height, begin, end, moment, wall, [], None)
+        if len(blocks) > 1:
+            blocks = [*{self._kinds[n]: n for n in blocks}.values()]
         if not slack:
-            return Ways(moment, blocks, None)
-        # What comes next here rests on a neighbour of the stretch, or on a block within it that is not here.
-        least = min(self._heights[begin - 1] if begin else FAR, self._heights[end] if end < count else FAR)
-        for at in inside:
+            return Valley(len(blocks), height, begin, end, moment, wall, blocks, None)
+        # What comes next here rests on a wall, or on a block within the valley that is not here.
+        least, until = lower, end if is_left else end - 1
+        for at in range(begin + 1, end) if is_left else range(begin, end - 1):
             for n in self._starting[at]:
-                if self._offsets[n] is None and ends[n] <= (end if is_left else end - 1):
-                    least = min(least, height + sizes[n])
-        return Ways(moment, blocks, least if least - height <= slack else None)
+                if is_unplaced[n] and ends[n] <= until and height + sizes[n] < least:
+                    least = height + sizes[n]
+        empty = least if least - height <= slack else None
+        return Valley(len(blocks) + (empty is not None), height, begin, end, moment, wall, blocks, empty)
+
+    def _ways_of(self, valley: Valley) -> list[int]:
+        """Blocks that fill the valley, or leave no step in the skyline, are tried first: they come last."""
+        starts, ends, sizes, _ = self.blocks
+        _, height, begin, end, _, wall, blocks, empty = valley
+        rank = self._rank
+        if self.snug:
+            order = sorted(
+                blocks,
+                key=lambda n: ((starts[n] == begin) + (ends[n] == end) + (height + sizes[n] == wall), rank[n]),
+            )
+        else:
+            order = sorted(blocks, key=lambda n: (starts[n] == begin and ends[n] == end, rank[n]))
+        return order if empty is None else [EMPTY, *order]
 
     def _advance(self, choice: Choice) -> bool:
         """Undo the way that was taken, and take the next; false if none is left."""
         if choice.taken is not None:
-            self._set(choice, is_undone=True)
+            self._undo(choice)
         if not choice.ways:
             return False
-        choice.taken = choice.ways.pop()
-        self._set(choice, is_undone=False)
+        choice.taken = block = choice.ways.pop()
+        _, height, begin, end, moment, _, _, empty = choice.valley
+        heights, here = self._heights, self._here
+        del self._valleys[begin]
+        if block == EMPTY:
+            assert empty is not None
+            heights[moment] = empty
+            self._slack[moment] -= empty - height
+        else:
+            self._is_left[block] = False
+            self._offsets[block] = height
+            self._left -= 1
+            top = height + self.blocks.sizes[block]
+            for at in range(self.blocks.starts[block], self.blocks.ends[block]):
+                here[at] -= 1
+                heights[at] = top if here[at] else FAR
+        first, limit = begin, end
+        while first and heights[first - 1] == heights[max(begin - 1, 0)]:
+            first -= 1
+        while limit < len(heights) and heights[limit] == heights[end]:
+            limit += 1
+        choice.made = []
+        for valley in self._valleys_in(first, limit):
+            self._valleys[valley.begin] = valley
+            choice.made.append(valley.begin)
         return True
 
-    def _set(self, choice: Choice, is_undone: bool) -> None:
-        if choice.taken == EMPTY or choice.taken is None:
-            self._heights[choice.moment] = choice.height if is_undone else choice.empty
-            self._slack[choice.moment] += (choice.empty - choice.height) * (1 if is_undone else -1)
-            return
-        block, by = choice.taken, 1 if is_undone else -1
-        self._offsets[block] = None if is_undone else choice.height
-        self._left += by
-        top = choice.height if is_undone else choice.height + self.blocks.sizes[block]
-        for moment in range(self.blocks.starts[block], self.blocks.ends[block]):
-            self._here[moment] += by
-            self._heights[moment] = top if self._here[moment] else FAR
+    def _undo(self, choice: Choice) -> None:
+        _, height, begin, end, moment, _, _, empty = choice.valley
+        for made in choice.made:
+            del self._valleys[made]
+        self._heights[begin:end] = [height] * (end - begin)
+        block = choice.taken
+        if block == EMPTY or block is None:
+            self._slack[moment] += (empty or height) - height
+        else:
+            self._is_left[block] = True
+            self._left += 1
+            for at in range(self.blocks.starts[block], self.blocks.ends[block]):
+                self._here[at] += 1
+        self._valleys[begin] = choice.valley
