@@ -44,35 +44,35 @@ def store(target: Any, value: Any, where: Any) -> None:
 def atomic_add(target: Any, value: Any, where: Any = None) -> Any:
     """`vk.atomic_add(total[index[i]], x)`: add atomically to elements of a tensor; the order is unspecified.
 
-    `old = vk.atomic_add(count[0], vk.full((i,), 1))`: what each update found. `where`, of every atomic: a mask; where
-    it is false there is no update, which finds 0.
+    `where`: a mask; elements with a false mask are not updated, and their result is 0. Atomics return what each update
+    found: `old = vk.atomic_add(count[0], vk.full((i,), 1))`.
     """
     return _updated(_place(target), value, "add", where)
 
 
 @place_operation
 def atomic_max(target: Any, value: Any, where: Any = None) -> Any:
-    """Replace elements atomically by the larger of element and value; what each update found."""
+    """Replace elements atomically by the larger of element and value; return what each update found."""
     return _updated(_place(target), value, "max", where)
 
 
 @place_operation
 def atomic_min(target: Any, value: Any, where: Any = None) -> Any:
-    """Replace elements atomically by the smaller of element and value; what each update found."""
+    """Replace elements atomically by the smaller of element and value; return what each update found."""
     return _updated(_place(target), value, "min", where)
 
 
 @place_operation
 def atomic_exchange(target: Any, value: Any, where: Any = None) -> Any:
-    """Replace elements of a tensor atomically by values; what each update found."""
+    """Replace elements of a tensor atomically by values; return what each update found."""
     return _fetched(_place(target), value, "exchange", mask=where)
 
 
 @place_operation
 def atomic_cas(target: Any, expected: Any, value: Any, where: Any = None) -> Any:
-    """`old = vk.atomic_cas(owner[at], 0, me)`: replace elements that have the bits of `expected`, each at once.
+    """Compare and swap: replace each element that has the bits of `expected` by the value, atomically.
 
-    What each update found: where it is `expected`, the value is stored.
+    Returns what each update found: `old = vk.atomic_cas(owner[at], 0, me)` stored `me` where `old` is 0.
     """
     return _fetched(_place(target), value, "compare", expected, where)
 

@@ -1,6 +1,7 @@
 """Sorting along whole axes of fewer than 2³¹ positions. NaN counts as the largest element, as in torch.
 
-Batcher's bitonic network (1968) in scratchpad: about (log2 n)² / 2 steps for n elements, each of the whole axis.
+The order is made in scratchpad by Batcher's bitonic network (1968): about (log2 n)² / 2 steps over the whole axis for n
+elements.
 """
 
 from __future__ import annotations
@@ -48,10 +49,10 @@ def argsort(x: Any, axis: Any = None, descending: bool = False) -> Tile:
 
 @operation
 def topk(x: Any, k: Any, axis: Any = None, largest: bool = True) -> tuple[Tile, Tile]:
-    """The largest (or smallest) elements along an axis in order, and their positions, along the whole axis `k`.
+    """The largest (or smallest) elements along an axis, in order, and their positions.
 
-    `values, places = vk.topk(x[i, j], k, axis=j)` with `k = vk.whole(8)`, which must not be longer than the axis.
-    Of equal elements those of lower positions come first. NaN is largest.
+    Both results lie along the whole axis `k`: `values, places = vk.topk(x[i, j], k, axis=j)` with `k = vk.whole(8)`.
+    `k` must not be longer than the axis. Equal elements stay in the order of their positions. NaN is largest.
     """
     value, along = _value_along(x, axis)
     if not isinstance(k, Axis) or k.kind != "whole" or k in value.axes:

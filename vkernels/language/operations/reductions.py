@@ -144,12 +144,12 @@ def dot(
     a_scale: Any = None,
     b_scale: Any = None,
 ) -> Tile:
-    """Products of a and b, summed along the whole axis that both have, and added to `acc` if given.
+    """Products of a and b, summed along the whole axis that both have. `acc`, if given, is added.
 
-    Other axes that both have are batch axes. The result's dtype is f32 for f16, bf16 and f8; int32 for narrower
-    integers, uint32 if both are uint16. `axis` selects some of several shared axes: one, or a tuple. `precision`:
-    "ieee", or "tf32", which allows devices to round f32 operands to tf32, and to add up to 128 products of f8 in fewer
-    bits. A float sum of products (`vk.sum(a[i, k] * b[k, j], axis=k)`) is a dot, too.
-    `a_scale`, `b_scale`: factors of a and b, see [scaled dots](#scaled-dots).
+    Other axes that both have are batch axes. `axis`: of several shared axes, the one, or the tuple of those, to sum
+    along. `precision`: "ieee", or "tf32", which allows devices to round f32 operands to tf32, and to add up to 128
+    products of f8 in fewer bits. `a_scale`, `b_scale`: factors of a and b, see [scaled dots](#scaled-dots). The result
+    is f32 for f16, bf16 and f8, int32 for narrower integers, and uint32 if both are uint16. A float sum of products
+    (`vk.sum(a[i, k] * b[k, j], axis=k)`) is a dot, too.
     """
     return current_builder().dot(a, b, acc, axis, precision, (a_scale, b_scale))  # type: ignore[no-any-return]
