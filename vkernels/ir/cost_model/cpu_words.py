@@ -89,7 +89,7 @@ def words_of(loop: Loop, at: PlanBatch, limits: Limits) -> Words:
 @dataclass(frozen=True)
 class _Operand:
     """An operand of a dot before its `extension`, how it is loaded in the loop, if it is, and whether it is in words
-    there: packed, or `in_home`, but not if it is to be split. `is_extended`: in a home after its extension."""
+    there: packed, or `in_home`. `is_extended`: in a home after its extension."""
 
     value: SSAValue
     extension: Operation
@@ -101,6 +101,11 @@ class _Operand:
     @property
     def is_in_words(self) -> bool:
         return self.is_packed or self.in_home
+
+    @property
+    def is_in_parts(self) -> bool:
+        """Whether words that are split are there: a home of what is not extended has no room for them."""
+        return self.is_packed or self.is_extended
 
     def lies_across(self, axis: str) -> bool:
         """Whether it is loaded from a tensor in rows along another axis."""
@@ -131,7 +136,6 @@ def _add(found: Words, dot: DotOp, narrow: NarrowDot, loop: Loop, at: PlanBatch,
     across = second.lies_across(axis) or (not first.is_computed and first.lies_across(lanes))
     ways = units_for(limits.dot_units, narrow.elements[number], narrow.elements[1 - number])
     ways = [on for on in ways if are_packed or (on.joins and not across) or on.unit.is_matrix]
-    ways = [on for on in ways if not (on.unit.is_split and first.is_extended)]
     if not ways:
         return
     others = [each for each in axes_of(first.value) if each not in (axis, lanes)]
@@ -158,8 +162,8 @@ def _add(found: Words, dot: DotOp, narrow: NarrowDot, loop: Loop, at: PlanBatch,
         )
         if isinstance(load, ReadOp):
             if operand.is_in_words or operand is second:
-                found.depths[load] = np.where(is_split & (not operand.is_packed), 1.0, plain * side)
-            found.joined[load] = is_on & ((not operand.is_in_words) | (is_split & (not operand.is_packed)))
+                found.depths[load] = np.where(is_split & (not operand.is_in_parts), 1.0, plain * side)
+            found.joined[load] = is_on & ((not operand.is_in_words) | (is_split & (not operand.is_in_parts)))
             found.by_unit[load] = on_matrix
             found.split[load] = is_split
     if not second.is_packed:
@@ -216,7 +220,7 @@ def _joining(
     A word of n elements takes n - 1 shuffles, one of parts takes `SPLIT`. For a matrix unit words are written to
     memory, those of rows across the contracted axis turned before; it reads others where they are, if it can.
     """
-    if operand.is_packed:
+    if operand.is_in_parts:
         return 0.0
     on_matrix, split = np.asarray(blocks > 1), SPLIT * is_split
     longer = 1 + CHUNKED * np.log2(

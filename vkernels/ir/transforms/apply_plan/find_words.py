@@ -3,8 +3,9 @@
 Packed operands are words in memory. Others are joined where they are loaded or computed, if their tensors' strides let
 that be cheap: of the operand along the lanes, rows of neighbouring elements are interleaved; of the other one, elements
 along the contracted axis lie side by side, as a word. Homes of the first hold words, too, where nothing else takes
-them. Block units, and those that take the other sign, need packs. For a matrix unit joined words are written to memory
-first, those of rows that lie across the contracted axis turned; it reads rows where they are if none is masked.
+them; words of split elements take as much memory as f32, so only homes of f32 hold those. Block units, and those that
+take the other sign, need packs. For a matrix unit joined words are written to memory first, those of rows that lie
+across the contracted axis turned; it reads rows where they are if none is masked.
 
 A unit that reads one operand with the other sign gets it with 128 added to each element, modulo 256. What that adds to
 the sum, 128 times the sum of the other operand, is found while that operand is packed, and corrected first: exact in
@@ -50,11 +51,13 @@ class WordOperand:
 
 @dataclass(frozen=True)
 class HomeOfWords:
-    """A home that holds words of `depth` elements along an axis, as integers of a type."""
+    """A home that holds words of `depth` elements along an axis, as integers of a type. `split`: of elements that are
+    split into two parts."""
 
     axis: str
     depth: int
     element: IntegerType
+    split: bool = False
 
 
 @dataclass(frozen=True)
@@ -116,8 +119,6 @@ def word_dot(planned: PlannedKernel, dot: DotOp, units: Iterable[str]) -> tuple[
     in_rows = in_rows and not (first in joined and _lies_along(planned, first, dot.axis.data))
     for on in units_for(units, of_first, of_second):
         takes = not joined or (on.joins and in_rows) or on.unit.is_matrix
-        if on.unit.is_split and planned.schedule.home_of(wide[0]) is not None:
-            continue  # its home would hold f32
         if takes and _suits(planned, dot, on, second):
             return dot, WordDot(on, first, second, of_second, joined)
     return dot, None
@@ -145,12 +146,14 @@ def words_in_homes(planned: PlannedKernel, dots: Mapping[Operation, WordDot]) ->
         assert isinstance(dot, DotOp), "words are of dots"
         narrow = narrow_dot(dot)
         assert narrow is not None, "found as a dot of words"
-        if word.on.unit.is_split:  # whose words take twice as much as elements
-            continue
         extension = narrow.extensions[narrow.operands.index(word.first)]
         for value, user in ((word.first, extension), (extension.results[0], dot)):
+            if word.on.unit.is_split and value is word.first:  # its words take twice as much memory
+                continue
             if planned.schedule.home_of(value) is value and only_user(value) is user:
-                found[value] = HomeOfWords(dot.axis.data, word.on.unit.depth, i64 if word.on.unit.is_block else i32)
+                unit = word.on.unit
+                element = i64 if unit.is_block else i32
+                found[value] = HomeOfWords(dot.axis.data, unit.depth, element, unit.is_split)
     return found
 
 

@@ -105,7 +105,7 @@ def _stored(state: MappingState, frame: LoopFrame, value: SSAValue) -> SSAValue:
     made, words = value_in(state, frame, value), state.word_homes.get(value)
     if words is None or depth_of(element_of(made)) is None:
         return made
-    return as_words(state, frame, value, words.axis)
+    return as_words(state, frame, value, words.axis, words.split)
 
 
 # Reductions.
