@@ -97,11 +97,12 @@ def test_sums_of_every_form(name: str, dtype: torch.dtype, kind: str) -> None:
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", ["constant", "alternating", "ill-conditioned"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_cumulative_sums(dtype: torch.dtype, kind: str) -> None:
+@pytest.mark.parametrize("pin", [None, vk.Pin(splits={"j": 5})], ids=str)
+def test_cumulative_sums(pin: vk.Pin | None, dtype: torch.dtype, kind: str) -> None:
     for length in LENGTHS:
         x = data(kind, (1, length), dtype, fresh_seed())
         out, total = torch.full_like(x, math.nan), torch.full((1,), math.nan, dtype=dtype)
-        kernels.add_up(x, out, total)
+        repinned(kernels.add_up, pin)(x, out, total)
         places = np.unique(np.linspace(0, length - 1, 9, dtype=np.int64))
         for place in places:
             assert_summed(out[:, place], x[:, : place + 1], exact_sum(x[:, : place + 1]), pairwise(length))

@@ -27,17 +27,8 @@ from ..cost_model.loops import FAR, MOST_ALIGNED, Loop
 from ..cost_model.operand_copies import with_copies
 from ..cost_model.plan_batch import NO_TERMS, NO_UPDATES, AtomicUpdates, BatchTerms, Numbers, PlanBatch
 from ..cost_model.read_loops import Known, read_loops
-from ..dialect import (
-    AccessOp,
-    DotOp,
-    KernelOp,
-    MaxOp,
-    RangeOp,
-    StoreOp,
-    TensorArgumentType,
-    WriteOp,
-    axes_of,
-)
+from ..cost_model.split_scans import with_totals
+from ..dialect import AccessOp, DotOp, KernelOp, MaxOp, RangeOp, StoreOp, TensorArgumentType, WriteOp, axes_of
 from ..errors import PlanError
 from ..facts import Facts
 from ..limits import Limits
@@ -284,6 +275,9 @@ class PlanSearchSpace:
         if choices.k_major:
             plain = self.loops(replace(choices, k_major=()))
             return self._kept(("K-major", choices), tuple(with_copies(plain, choices.k_major)))
+        if choices.split in self.needs.scanned:
+            plain = self.loops(replace(choices, split=None))
+            return self._kept(("totals", choices), with_totals(plain, self.kernel, choices.split))
         choices = self._as_loops_see(choices)
         decided = choices.held, choices.homes, choices.copies, choices.online, choices.launches, choices.guards
         found = self._loops.get((*decided, choices.lanes)) or self._loops.get((*decided, ANY_LANES))

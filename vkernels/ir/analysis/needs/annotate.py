@@ -12,6 +12,7 @@ from ..accesses import has_effect
 from ..k_major import Contracted, contracted_by_dots
 from ..schedule.find_copies import find_copies
 from ..schedule.make_schedule import make_schedule
+from ..split_scans import scans_by_depth
 from .algebra import ONE, ZERO, Expr, fits, most, number, symbol
 from .flow import Flow, read_flow
 from .needs import Needs
@@ -37,6 +38,7 @@ def needs_of(kernel: KernelOp) -> Needs:
         _packable(flow),
         _contracted(flow),
         _splittable(flow),
+        frozenset(op.axis.data for op in kernel.walk() if isinstance(op, SCANS)),
         scratch,
         swap,
         distinct_reads(flow),
@@ -164,13 +166,19 @@ def _splittable(flow: Flow) -> dict[str, tuple[bool, ...]]:
     if any(not isinstance(op, PhaseOp) for op in flow.analysis.structures) or _scratchpads(flow):
         return {}
     found = {}
-    scanned = {op.axis.data for op in flow.kernel.walk() if isinstance(op, SCANS)}  # needs all that comes before
     for axis in flow.analysis.axes.values():
-        if axis.is_tile or axis.name in scanned:
+        scans = [group for group, _ in scans_by_depth(flow.kernel, axis.name)]
+        if axis.is_tile or not all(_starts_anywhere(flow, op) for group in scans for op in group):
             continue
         along = [[axis.name in _axes_in(op) for op in phase.body.block.ops if _counts(op)] for phase in flow.phases]
-        found[axis.name] = tuple(shares for phase in along for shares in (True, False) if shares in phase)
+        shared = tuple(shares for phase in along for shares in (True, False) if shares in phase)
+        found[axis.name] = (*[True] * len(scans), *shared)
     return found
+
+
+def _starts_anywhere(flow: Flow, op: Operation) -> bool:
+    """Whether parts of a scan can be scanned apart: nothing else goes chunk by chunk beside it, or repeats it."""
+    return op in flow.analysis.phase and len(flow.analysis.chunks(op)) == 1
 
 
 def _counts(op: Operation) -> bool:

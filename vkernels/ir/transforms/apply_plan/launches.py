@@ -62,7 +62,7 @@ def _segment(state: MappingState, frame: LoopFrame, axis: MappedAxis) -> Span:
     extent, size = value_in(state, frame, axis.extent), frame.number(axis.size)
     chunks = frame.combined(arith.CeilDivSIOp, extent, size)
     mine = frame.combined(arith.CeilDivSIOp, chunks, frame.number(axis.programs))
-    length = frame.combined(arith.MuliOp, mine, size)
+    length = frame.cache["part", axis.name] = frame.combined(arith.MuliOp, mine, size)
     start = frame.combined(arith.MuliOp, state.coordinates[axis.name], length)
     start = frame.combined(arith.MinSIOp, start, extent)
     stop = frame.combined(arith.MinSIOp, frame.combined(arith.AddiOp, start, length), extent)

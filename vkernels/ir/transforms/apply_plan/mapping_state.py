@@ -72,7 +72,8 @@ class MappingState(PlannedKernel):
     words. `excess`: for the result of an operand's load, its pack and a buffer of what flipping the other operand
     changes in the sum, to be added, of shape [programs along each batch axis and the tile axis, elements of a
     tile]. `lasting`: homes and scratchpads that outlast launches, by the value that names each, with their buffer
-    once it exists. `partials`: buffers of partial results along a split axis, by the reduction's result.
+    once it exists. `partials`: buffers of partial results along a split axis, by the result of the reduction or scan.
+    `begins`: what scans of this program's part of a split axis begin with, by their results.
     `exclusive`: tensors that no two programs of the launch update at once. `copies`: private copies of those, where
     there are several, with the number of the program's own. `k_major`: copies of tensors that loads read in their
     place.
@@ -90,6 +91,7 @@ class MappingState(PlannedKernel):
     excess: dict[SSAValue, tuple[Pack, SSAValue]] = field(default_factory=dict)
     lasting: dict[SSAValue, SSAValue | None] = field(default_factory=dict)
     partials: dict[SSAValue, SSAValue] = field(default_factory=dict)
+    begins: dict[SSAValue, SSAValue] = field(default_factory=dict)
     exclusive: frozenset[SSAValue] = frozenset()
     copies: dict[SSAValue, tuple[SSAValue, SSAValue]] = field(default_factory=dict)
     k_major: dict[SSAValue, KMajorCopy] = field(default_factory=dict)

@@ -53,7 +53,7 @@ def emit_nest(state: MappingState, frame: LoopFrame, nest: Nest) -> None:
     if nest.reductions:
         _emit_reductions(state, frame, nest.reductions, nest)
         return
-    items = _items(state, frame, nest.roots(), nest)
+    items = items_from(state, frame, nest.roots(), nest)
     _open_loops(state, frame, nest.axes, items, nest, lambda inner: _fill(state, inner, items, nest))
 
 
@@ -80,8 +80,8 @@ def _open_loops(
     emit_chunks(state, frame, axis, first_carries(state, frame, scans), body, reach)
 
 
-def _items(state: MappingState, frame: LoopFrame, roots: Iterator[SSAValue], nest: Nest | None) -> list[Operation]:
-    """The items to emit for a nest, from values that exist already or are loaded from homes."""
+def items_from(state: MappingState, frame: LoopFrame, roots: Iterator[SSAValue], nest: Nest | None) -> list[Operation]:
+    """The items to emit for some values of a nest, from values that exist already or are loaded from homes."""
     stored = {value for value, home in nest.stores if value is home} if nest is not None else set()
 
     def is_available(value: SSAValue) -> bool:
@@ -119,7 +119,7 @@ def _emit_reductions(
     assert nest is not None or axis not in state.coordinates, "a program sees only its part of a split axis"
     roots = [value for op in ops for value in operands_along(op)] if nest is None else [*nest.roots()]
     here = [value for value in roots if nest is None or state.analysis.chunks_of_value(value) <= {*nest.axes}]
-    items = _items(state, frame, iter(here), nest)
+    items = items_from(state, frame, iter(here), nest)
     scans = scanned_along(axis, items)
     groups = [] if nest is None else [OnlineSums(state, group, partial(_over_chunks, state)) for group in nest.online]
     ops = [op for op in ops if all(op is not each.group.maximum for each in groups)]
@@ -204,7 +204,7 @@ def _over_chunks(
 
         emit_chunks(state, frame, axis, [], body)
         return
-    for item in _items(state, frame, iter(roots), None):
+    for item in items_from(state, frame, iter(roots), None):
         emit(state, frame, item)
     fill(frame)
 
@@ -244,7 +244,7 @@ def emit_chunks(
 
 
 def _visited(state: MappingState, frame: LoopFrame, axis: str, reach: Reach) -> Visited:
-    for item in _items(state, frame, iter(values_of(reach)), None):
+    for item in items_from(state, frame, iter(values_of(reach)), None):
         emit(state, frame, item)
     return visited(state, frame, axis, reach)
 
@@ -256,7 +256,7 @@ def _guarded(state: MappingState, axis: str, reach: Reach, found: Visited, body:
         return body
 
     def tested(inner: LoopFrame, carried: Sequence[SSAValue]) -> list[SSAValue]:
-        for item in _items(state, inner, iter(values), None):
+        for item in items_from(state, inner, iter(values), None):
             emit(state, inner, item)
         base = inner.span(axis).base
         test = guard(state, inner, reach, inner.number(0) if base is None else base, found.firsts)

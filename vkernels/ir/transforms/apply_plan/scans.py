@@ -22,7 +22,7 @@ def scanned_along(axis: str, items: Sequence[Operation]) -> list[SSAValue]:
 
 def first_carries(state: MappingState, frame: LoopFrame, results: Sequence[SSAValue]) -> list[SSAValue]:
     """The initial values of scans, by their results: tiles without the scanned axis."""
-    return [_first(state, frame, result) for result in results]
+    return [state.begins[each] if each in state.begins else _first(state, frame, each) for each in results]
 
 
 def _first(state: MappingState, frame: LoopFrame, result: SSAValue) -> SSAValue:
@@ -57,13 +57,13 @@ def _emit_scan_by(state: MappingState, frame: LoopFrame, op: ScanByOp) -> None:
     carries = [frame.carries[result] for result in op.results]
     tiles = [value_in(state, frame, tile) for tile in op.tiles]
     if state.axes[axis].size == 1:
-        reached = combined_by(frame, op, carries, [_last(frame, tile, axis) for tile in tiles])
+        reached = combined_by(frame, op, carries, [last_along(frame, tile, axis) for tile in tiles])
         results = [broadcast(frame, each, tile.type) for each, tile in zip(reached, tiles, strict=True)]
     else:
         scanned = scanned_chunk(frame, op, tiles)
         before = [broadcast(frame, carry, tile.type) for carry, tile in zip(carries, tiles, strict=True)]
         results = combined_by(frame, op, before, scanned)
-        reached = [_last(frame, each, axis) for each in results]
+        reached = [last_along(frame, each, axis) for each in results]
     for old, new, last in zip(op.results, results, reached, strict=True):
         new.name_hint = old.name_hint
         frame.values[old], frame.carries[old] = new, last
@@ -77,7 +77,8 @@ def scanned_chunk(frame: LoopFrame, op: ScanByOp, tiles: Sequence[SSAValue]) -> 
     return made.results
 
 
-def _last(frame: LoopFrame, tile: SSAValue, axis: str) -> SSAValue:
+def last_along(frame: LoopFrame, tile: SSAValue, axis: str) -> SSAValue:
+    """The last element of a tile along an axis."""
     return frame.add(LastOp(tile, axis))
 
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import combinations, groupby
 
-from xdsl.dialects import scf
-from xdsl.dialects.builtin import i64
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from ...analysis.accesses import has_effect
 from ...analysis.axes import MappedAxis
 from ...analysis.meeting import clash, elementwise
 from ...analysis.schedule.nests import Nest, all_items, label_of
-from ...dialect import DotOp, LoadOp, PhaseOp, ScratchOp, StoreOp, YieldOp, axes_of, element_of
+from ...dialect import DotOp, PhaseOp, ScratchOp, YieldOp, element_of
 from ...dialect.combining import neutral_of
-from ...dialect.scans import scans_along
 from ...errors import PlanError
 from ...locations import place_of
 from ...plan import Home
@@ -27,7 +24,9 @@ from .frames import LoopFrame, combine, filled
 from .launches import emit_launch
 from .mapping_state import MappingState
 from .nests import emit_nest
+from .partials import combine_partials, make_partial, store_partial
 from .planned_kernel import PlannedKernel
+from .split_scans import Scans, begin_scans, by_depth, check_scans, fill_totals, make_totals, scans_in
 from .structure import emit_beside, emit_nests, emit_phase
 from .words import first_sum
 
@@ -47,13 +46,35 @@ def emit_split(state: MappingState, axis: MappedAxis) -> None:
         for is_along, group in groupby(state.schedule.nests[phase], lambda nest: axis.name in nest.axes):
             nests = list(group)
             if is_along:
-                _make_partials(state, axis, [op for nest in nests for op in nest.reductions])
-                emit_launch(state, label, (axis,), partial(fill, nests, is_along, False))
+                _emit_along(state, axis, label, fill, nests)
             elif has_plain or any(nest.effects or nest.stores for nest in nests):
                 emit_launch(state, label, (), partial(fill, nests, is_along, has_plain))
                 has_plain = False
         if has_plain:
             emit_launch(state, label, (), partial(fill, [], False, True))
+
+
+def _emit_along(
+    state: MappingState, axis: MappedAxis, label: str, fill: Callable[..., None], nests: Sequence[Nest]
+) -> None:
+    """Emit launches whose programs share the axis. A nest that scans along it begins one, after those that find what
+    its parts combine to."""
+    together: list[list[Nest]] = [[]]
+    known: set[Operation] = set()
+    for nest in nests:
+        scans = [op for op in scans_in(state.schedule, nest, axis.name) if op.results[0] not in state.partials]
+        if together[-1] and not known.issuperset(scans):
+            together.append([])
+        together[-1].append(nest)
+        known.update(scans)
+    for group in together:
+        for nest in group:
+            scans = [op for op in scans_in(state.schedule, nest, axis.name) if op.results[0] not in state.partials]
+            for some in by_depth(state.schedule, scans):
+                make_totals(state, axis, some)
+                emit_launch(state, f"{label}_totals", (axis,), partial(fill, [nest], True, False, totals_of=some))
+        _make_partials(state, axis, [op for nest in group for op in nest.reductions])
+        emit_launch(state, label, (axis,), partial(fill, group, True, False))
 
 
 def check_split(planned: PlannedKernel) -> None:
@@ -102,17 +123,13 @@ def check_split(planned: PlannedKernel) -> None:
         nests = [nest for nest in phase_nests if axis.name in nest.axes]
         _check_recomputed(planned, axis, [*nests, *before] if nests else [])
         _check_conflicts(planned, axis, nests)
+        check_scans(planned, axis, nests)
         before += [Nest(each.axes, each.reductions) for each in phase_nests if each not in nests and each.reductions]
 
 
 def _check_recomputed(planned: PlannedKernel, axis: MappedAxis, nests: Sequence[Nest]) -> None:
     """Raise `PlanError` where a program, which has only its part of the axis, would need all of it."""
     for item in (item for nest in nests for item in all_items(planned.schedule, nest)):
-        if scans_along(item, axis.name):
-            raise PlanError(
-                f"a scan along {axis.name} needs all that comes before: the axis cannot be split over programs",
-                place_of(item),
-            )
         if planned.analysis.is_chunk_reduction(item) and item.axis.data == axis.name:
             raise PlanError(
                 f"axis {axis.name} cannot be split over programs: a reduction along it is computed again in each",
@@ -145,16 +162,26 @@ def _fill(
     is_along: bool,
     has_plain: bool,
     frame: LoopFrame,
+    totals_of: Scans | None = None,
 ) -> None:
-    """The body of a launch: some nests of a phase, along the axis or not; `has_plain`: also effects without loops."""
+    """The body of a launch: some nests of a phase, along the axis or not; `has_plain`: also effects without loops;
+    `totals_of`: only what these scans of a nest combine to."""
+    state.begins.clear()
     _restore(state, frame, axis, before)
+    for nest in nests if is_along else ():
+        known = [op for op in scans_in(state.schedule, nest, axis.name) if op.results[0] in state.partials]
+        begin_scans(state, frame, axis, [op for op in known if op not in (totals_of or ())])
+    if totals_of is not None:
+        _emit_plain(state, frame, phase)
+        fill_totals(state, axis, nests[0], totals_of, frame)
+        return
     if has_plain:
         emit_phase(state, frame, phase, Hazards(), nests)
     else:
         _emit_plain(state, frame, phase)
         emit_nests(state, frame, nests, Hazards())
     for op in (op for nest in nests for op in nest.reductions if is_along):
-        _store_partial(state, frame, axis, op)
+        store_partial(state, frame, axis, op.results[0], value_in(state, frame, op.results[0]))
 
 
 def _restore(state: MappingState, frame: LoopFrame, axis: MappedAxis, before: Sequence[PhaseOp]) -> None:
@@ -180,26 +207,9 @@ def _emit_plain(state: MappingState, frame: LoopFrame, phase: PhaseOp) -> None:
             emit_here(state, frame, item)
 
 
-# Partial results: [programs along each tile axis, programs of the split axis, the result's own axes].
-
-
 def _make_partials(state: MappingState, axis: MappedAxis, ops: Sequence[Operation]) -> None:
     for op in ops:
-        result = op.results[0]
-        sizes = [axis.programs, *(state.axes[name].size for name in axes_of(result))]
-        label = f"partial_{result.name_hint or op.name.removeprefix('vk.')}"
-        numbers = [state.top.number(size) for size in sizes]
-        state.partials[result] = state.buffer_for_programs(label, numbers, element_of(result))
-
-
-def _index(state: MappingState, op: Operation, share: SSAValue) -> list[tuple[list[tuple[str, int]], SSAValue | None]]:
-    return [*state.program_index(), ([], share)] + [([(name, 1)], None) for name in axes_of(op.results[0])]
-
-
-def _store_partial(state: MappingState, frame: LoopFrame, axis: MappedAxis, op: Operation) -> None:
-    value = value_in(state, frame, op.results[0])
-    index = _index(state, op, state.coordinates[axis.name])
-    frame.block.add_op(StoreOp(value, state.partials[op.results[0]], index))
+        make_partial(state, axis, "partial", op.results[0])
 
 
 def _combined(state: MappingState, frame: LoopFrame, axis: MappedAxis, op: Operation) -> SSAValue:
@@ -210,9 +220,9 @@ def _combined(state: MappingState, frame: LoopFrame, axis: MappedAxis, op: Opera
         if isinstance(op, DotOp)
         else filled(frame, type_, neutral_of(op, element_of(type_)))
     )
-    inner = LoopFrame(Block(arg_types=[i64, type_]), frame)
-    share, total = inner.block.args
-    part = inner.add(LoadOp(state.partials[op.results[0]], _index(state, op, share), type_))
-    inner.block.add_op(scf.YieldOp.create(operands=[combine(inner, op, total, part)]))
-    bounds = (frame.number(0), frame.number(axis.programs), frame.number(1))
-    return frame.loop(bounds, [initial], inner.block, op.location)[0]
+
+    def combined(inner: LoopFrame, totals: Sequence[SSAValue], parts: Sequence[SSAValue]) -> list[SSAValue]:
+        return [combine(inner, op, totals[0], parts[0])]
+
+    parts = frame.number(axis.programs)
+    return combine_partials(state, frame, [op.results[0]], [initial], parts, combined, op)[0]
