@@ -18,7 +18,7 @@ from vkernels.compiler.compile_gpu import CompiledGpu
 from vkernels.compiler.default_session import patient, use_session
 from vkernels.compiler.judge_by_static_bound import ALIKE, PlanBound, best_by_bound
 from vkernels.compiler.plan_fallback import BOTTOM, SpillError
-from vkernels.compiler.plans_to_judge import COMPILED, LOOKED_AT, WITHIN, plans_to_judge
+from vkernels.compiler.plans_to_judge import COMPILED, LOOKED_AT, WITHIN, neighbours, plans_to_judge
 from vkernels.compiler.session import CompilerSession
 from vkernels.inspect.explain.analyze import Question, find
 from vkernels.ir.cost_model.plan_batch import ModeledTimes
@@ -163,7 +163,10 @@ def test_the_lowest_bound_wins_unless_alike_and_spills_lose():
 
 
 class Bounds:
-    """Bounds of plans: the last that is looked at has the lowest. `gate`: open when plans may be judged."""
+    """Bounds of plans: the last that is looked at has the lowest. `gate`: open when plans may be judged.
+
+    Neighbours of the best are left out but for the test of them.
+    """
 
     def __init__(self) -> None:
         self.gate, self.seen, self.fails = threading.Event(), [], False
@@ -186,6 +189,7 @@ def bounds(monkeypatch):
     found = Bounds()
     monkeypatch.setattr(judge_plans, "loops_of_code", found.loops)
     monkeypatch.setattr(judge_plans, "bound_of_launches", lambda *of: found.bound(*of))
+    monkeypatch.setattr(judge_plans, "neighbours", lambda *of: ())
     yield found
     found.gate.set()
     finished()
@@ -233,6 +237,26 @@ def test_a_first_call_runs_the_models_choice_and_later_ones_the_best_by_its_bina
     assert len(bounds.seen) == COUNT
     assert later.plan == bounds.seen[-1] != first.plan
     assert calls.call().plan == later.plan
+
+
+def test_a_neighbour_of_the_best_may_be_better(monkeypatch, bounds):
+    asked = []
+
+    def beside(ranked, near, judged):
+        asked.append((near, judged))
+        return neighbours(ranked, near, judged)
+
+    monkeypatch.setattr(judge_plans, "neighbours", beside)
+    session = session_of()
+    calls = Calls(monkeypatch, session, runs=True)
+    with use_session(session), patient():
+        chosen = calls.call().plan
+    ((near, judged),) = asked
+    assert judged == bounds.seen[:COUNT]
+    assert near[0] == judged[-1], "of those that were judged first the last has the lowest bound"
+    assert len(bounds.seen) > COUNT
+    assert chosen == bounds.seen[-1]
+    assert any(replace(chosen, warps=each.warps, stages=each.stages) == each for each in near)
 
 
 def test_patience_waits_for_the_best_by_its_binaries(monkeypatch, bounds):

@@ -61,11 +61,22 @@ class Judging:
 class PlanBound:
     """What the binaries of a plan say. `seconds`: by which plans are judged, with a share of what no binary shows.
     `spills`: whether a loop spills. `warps`: that a multiprocessor has at once, the fewest
-    of a launch; 0 with tensor cores, which few warps keep busy."""
+    of a launch; 0 with tensor cores, which few warps keep busy. `busy`: seconds of the busiest units alone, which
+    remain where more programs hide what each waits for."""
 
     seconds: float
     spills: bool
     warps: int = 0
+    busy: float = 0.0
+
+
+def worth_neighbours(judged: Sequence[PlanBound | None]) -> tuple[int, ...]:
+    """The numbers of the plans whose neighbours are judged: the best, and the one that would be if none waited."""
+    best = best_by_bound(judged)
+    if best is None:
+        return ()
+    able = {number: each.busy for number, each in enumerate(judged) if each is not None and not each.spills}
+    return tuple(dict.fromkeys((best, min(able, key=lambda number: able[number], default=best))))
 
 
 def best_by_bound(judged: Sequence[PlanBound | None]) -> int | None:
@@ -95,14 +106,15 @@ def bound_of_launches(launches: Sequence[LaunchLoops], unseen: UnseenTime) -> Pl
         return None
     uses = [loop.use for launch in launches for loop in launch.loops]
     spills = any(use.spills > SPILLED_PART * use.instructions for use in uses)
-    seen = 0.0
+    seen = busy = 0.0
     for bound in bounds:
         units = max((each for name, each in bound.parts.items() if name != LATENCY), default=0.0)
+        busy += units
         seen += _overlapped(units, bound.parts.get(LATENCY, 0.0))
     waited = unseen.seconds([launch.resident for launch in launches])
     on_tensor_cores = any(bound.tensor_seconds for bound in bounds)
     warps = 0 if on_tensor_cores else min(launch.warps for launch in launches)
-    return PlanBound(_overlapped(seen, waited) + unseen.launches, spills, warps)
+    return PlanBound(_overlapped(seen, waited) + unseen.launches, spills, warps, busy)
 
 
 def unless_loops_spill(bound: PlanBound | None) -> PlanBound | None:

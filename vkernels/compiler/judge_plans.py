@@ -21,10 +21,11 @@ from .judge_by_static_bound import (
     is_of_use,
     loops_of_code,
     unless_loops_spill,
+    worth_neighbours,
 )
 from .plan_cache import CachedPlan
 from .plan_fallback import BOTTOM, PlanFallback, SpillError
-from .plans_to_judge import plans_to_judge
+from .plans_to_judge import neighbours, plans_to_judge
 from .size_classes import WIDE
 
 if TYPE_CHECKING:
@@ -75,6 +76,9 @@ def judge_plans(compilation: Judged, present: Chosen | CachedPlan) -> tuple[Plan
         ranked, bounds = [*ranked, *more], [*bounds, *found]
         if all(map(is_of_use, found)):
             break
+    if near_to := worth_neighbours(bounds):
+        near = neighbours(plans.ranked(), [ranked[number].plan for number in near_to], [each.plan for each in ranked])
+        ranked, bounds = [*ranked, *near], [*bounds, *_bounds(aligned, near)]
     best = best_by_bound(bounds)
     chosen = present if best is None or ranked[best].plan == present.plan else ranked[best]
     plans.keep_judged(chosen.plan, chosen.rung, _slow(plans, chosen))

@@ -1,4 +1,5 @@
-"""Which of a kernel's plans are judged by their binaries: the best by the model that are not much alike."""
+"""Which of a kernel's plans are judged by their binaries: the best by the model that are not much alike, and then
+neighbours of the best of these."""
 
 from __future__ import annotations
 
@@ -19,6 +20,8 @@ LOOKED_AT = 16
 """Plans with different loops of which those to judge are taken."""
 COMPILED = 2
 """Plans that are compiled to judge one, at most: others take the place of those that do not fit or that spill."""
+NEIGHBOURS = 2
+"""Plans that are compiled at last, at most, which differ little from the best that were judged."""
 
 
 def plans_to_judge(
@@ -49,6 +52,31 @@ def plans_to_judge(
             return tuple(more)
 
 
+def neighbours(ranked: Iterable[Chosen], near: Sequence[Plan], judged: Iterable[Plan]) -> tuple[Chosen, ...]:
+    """Plans that differ from one of `near` in stages alone, or else in warps, by modelled time: of each in turn.
+
+    They were taken to have loops as good as its own, or left out for other sizes. How far loops load ahead also decides
+    how many programs a multiprocessor has room for, and how long each waits. `judged`: what is not judged again.
+    """
+    seen = [*map(_of_one_program, judged)]
+    left = [each for each in _little_behind(ranked) if _of_one_program(each.plan) not in seen]
+    found: list[Chosen] = []
+    while len(found) < NEIGHBOURS and left:
+        for plan in near:
+            beside = [each for each in left if _is_beside(each.plan, plan)]
+            beside.sort(key=lambda each: each.plan.warps != plan.warps)
+            found += beside[:1]
+            left = [each for each in left if _is_new(_of_one_program, each, found)]
+        if not any(_is_beside(each.plan, plan) for each in left for plan in near):
+            break
+    return tuple(found[:NEIGHBOURS])
+
+
+def _is_beside(plan: Plan, other: Plan) -> bool:
+    """Whether plans differ in stages and warps at most, as far as one program goes."""
+    return replace(_of_one_program(plan), stages=other.stages, warps=other.warps) == _of_one_program(other)
+
+
 def _most_different(
     left: Sequence[Chosen], kept: Sequence[Chosen], failed: Sequence[Chosen], most: int, count: int
 ) -> list[Chosen]:
@@ -69,11 +97,8 @@ def _most_different(
 def _worth_a_look(ranked: Iterable[Chosen]) -> Iterator[Chosen]:
     """The first plans that take little longer than the best, as long as the model has something to say: none twice
     that differ only in which programs run and in which order."""
-    least, loops, seen = None, list[Plan](), list[Plan]()
-    for chosen in ranked:
-        least = chosen.seconds if least is None else least
-        if chosen.rung == BOTTOM or not chosen.times.parts or chosen.seconds > WITHIN * least:
-            return
+    loops, seen = list[Plan](), list[Plan]()
+    for chosen in _little_behind(ranked):
         if (plan := _of_one_program(chosen.plan)) in seen:
             continue
         if (alike := _loops_of(chosen.plan)) not in loops:
@@ -81,6 +106,16 @@ def _worth_a_look(ranked: Iterable[Chosen]) -> Iterator[Chosen]:
                 return
             loops.append(alike)
         seen.append(plan)
+        yield chosen
+
+
+def _little_behind(ranked: Iterable[Chosen]) -> Iterator[Chosen]:
+    """The first plans that take little longer than the best."""
+    least = None
+    for chosen in ranked:
+        least = chosen.seconds if least is None else least
+        if chosen.rung == BOTTOM or not chosen.times.parts or chosen.seconds > WITHIN * least:
+            return
         yield chosen
 
 

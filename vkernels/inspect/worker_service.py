@@ -92,8 +92,12 @@ def _prepared_kernel(request: Mapping[str, Any]) -> Answer:
         limits = limits_from(target["limits"])
         if "judge" in target:
             present = target.get("present")
-            plans = preparer.to_judge(
-                limits, target["judge"], None if present is None else plan_from_json(present), target["of_use"]
+            judged, near = ([plan_from_json(plan) for plan in target[name]] for name in ("judged", "near"))
+            present = None if present is None else plan_from_json(present)
+            plans = (
+                preparer.near(limits, near, judged)
+                if near
+                else preparer.to_judge(limits, target["judge"], present, target["of_use"])
             )
             return {"judge": [_to_judge(each) for each in plans]}
         prepared = preparer.prepare(limits, target.get("tried", ()))

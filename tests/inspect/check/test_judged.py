@@ -125,7 +125,7 @@ def test_the_cell_of_the_best_takes_the_place_of_the_models(monkeypatch):
 
 
 def test_other_plans_take_the_place_of_those_that_cannot_be_taken(monkeypatch):
-    """Each request goes on until its plans are of use, or there are no more."""
+    """Each request goes on until its plans are of use, or there are no more; neighbours of the best come last."""
     case = KernelCase(KernelSource("k", module="m"), "float32", {}, {})
     wants = [CellRequest(case, target_named(H100)), CellRequest(case, target_named("a100-sxm4-80"))]
     spilling = {("sm_90", 0), ("sm_90", 2), ("sm_80", 1)}
@@ -134,6 +134,12 @@ def test_other_plans_take_the_place_of_those_that_cannot_be_taken(monkeypatch):
     def prepare(some, count, pool):
         asked.append([(want.target.architecture, want.of_use) for want in some])
         for want in some:
+            if want.near:
+                assert [each["n"] for each in want.near] == [len(want.judged) - 1 if len(want.judged) > 2 else 0]
+                yield tuple(
+                    PreparedCell(want, planned=PlanSummary(CHOSEN, {"n": n})) for n in (8, 9)[: len(want.judged) - 2]
+                )
+                continue
             missing, first = count - sum(want.of_use), len(want.of_use)
             numbers = range(first, min(first + missing, 4 if want.target.architecture == "sm_90" else 2))
             yield tuple(PreparedCell(want, planned=PlanSummary(CHOSEN, {"n": n})) for n in numbers)
@@ -144,10 +150,11 @@ def test_other_plans_take_the_place_of_those_that_cannot_be_taken(monkeypatch):
 
     monkeypatch.setattr(judging, "prepare_to_judge", prepare)
     found = judged_plans(wants, 2, None, verdicts)
-    assert [[plan.planned.plan["n"] for plan in plans] for plans, _ in found] == [[0, 1, 2, 3], [0, 1]]
-    assert [number_of_best(*each) for each in found] == [3, 0]
+    assert [[plan.planned.plan["n"] for plan in plans] for plans, _ in found] == [[0, 1, 2, 3, 8, 9], [0, 1]]
+    assert [number_of_best(*each) for each in found] == [5, 0]
     assert asked == [
         [("sm_90", ()), ("sm_80", ())],
         [("sm_90", (False, True)), ("sm_80", (True, False))],
         [("sm_90", (False, True, False))],
+        [("sm_90", (False, True, False, True)), ("sm_80", (True, False))],
     ]

@@ -12,6 +12,7 @@ from vkernels.compiler.judge_by_static_bound import (
     bound_of_launches,
     is_of_use,
     unless_loops_spill,
+    worth_neighbours,
 )
 from vkernels.compiler.plan_fallback import BOTTOM
 
@@ -47,7 +48,8 @@ def judged_plans(
     pool: InspectPool,
     verdicts: Callable[[Sequence[PreparedCell]], Sequence[Cell]],
 ) -> list[tuple[list[PreparedCell], list[Cell]]]:
-    """The plans to judge of each request, compiled; others take the place of those that cannot be taken."""
+    """The plans to judge of each request, compiled; others take the place of those that cannot be taken. Neighbours of
+    the best of them come last."""
     found: list[tuple[list[PreparedCell], list[Cell]]] = [([], []) for _ in wants]
     going_on, asked = list(range(len(wants))), list(wants)
     while going_on:
@@ -63,7 +65,22 @@ def judged_plans(
             number for number, plans in zip(going_on, prepared, strict=True)
             if not all(asked[number].of_use[len(found[number][0]) - len(plans) :])
         ]  # fmt: skip
+    wanted = {number: _near(asked[number], *each) for number, each in enumerate(found)}
+    wanted = {number: want for number, want in wanted.items() if want.near}
+    near = list(prepare_to_judge(list(wanted.values()), count, pool))
+    judged = iter(verdicts([each for plans in near for each in plans]) if any(near) else [])
+    for number, plans in zip(wanted, near, strict=True):
+        found[number][0].extend(plans)
+        found[number][1].extend(next(judged) for _ in plans)
     return found
+
+
+def _near(want: CellRequest, plans: Sequence[PreparedCell], verdicts: Sequence[Cell]) -> CellRequest:
+    """The request for neighbours of the plans that are worth it."""
+    bounds = [_bound(*each) for each in zip(plans, verdicts, strict=True)]
+    judged = [each.planned.plan for each in plans if each.planned is not None]
+    near = [found.plan for number in worth_neighbours(bounds) if (found := plans[number].planned) is not None]
+    return replace(want, judged=tuple(judged), near=tuple(near))
 
 
 def _is_judged(want: CellRequest, cell: Cell) -> bool:

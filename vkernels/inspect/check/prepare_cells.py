@@ -30,7 +30,8 @@ class CellRequest:
 
     `unknown`: why its result cannot be known. `tried`: shortages of the plans so far. `spilling`: the first cell whose
     binaries can run, but spill. `present`: the plan that was found so. `of_use`: of the plans that were judged by
-    their binaries, whether each can be taken.
+    their binaries, whether each can be taken. `judged`: these plans, if neighbours of some are wanted; `near`: of
+    which.
     """
 
     case: Case
@@ -40,14 +41,16 @@ class CellRequest:
     spilling: Cell | None = None
     present: Mapping[str, Any] | None = None
     of_use: tuple[bool, ...] = ()
+    judged: tuple[Mapping[str, Any], ...] = ()
+    near: tuple[Mapping[str, Any], ...] = ()
 
     def as_request(self) -> dict[str, Any]:
         """The target, as a worker takes it."""
         limits = asdict(planned_limits(self.target))
-        judged = {} if self.present is None else {"present": self.present}
+        present = {} if self.present is None else {"present": self.present}
         return {
             "architecture": self.target.architecture, "limits": limits, "tried": self.tried, "of_use": self.of_use,
-            **judged,
+            "judged": self.judged, "near": self.near, **present,
         }  # fmt: skip
 
     def below(self, cell: Cell) -> CellRequest:

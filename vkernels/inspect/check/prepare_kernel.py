@@ -15,7 +15,7 @@ from vkernels.compiler.default_session import default_session
 from vkernels.compiler.judge_plans import unseen_times
 from vkernels.compiler.plan_fallback import PlanFallback, shortages
 from vkernels.compiler.plans import Plans
-from vkernels.compiler.plans_to_judge import plans_to_judge
+from vkernels.compiler.plans_to_judge import neighbours, plans_to_judge
 from vkernels.compiler.protocols import Constant, KernelLike, Signature
 from vkernels.compiler.request import CompileRequest, CompileTarget
 from vkernels.compiler.specialise import kernel_in
@@ -118,9 +118,16 @@ class KernelPreparer:
         plans = self._compilation.on(target_with(limits)).plans
         if self.fixed or plans.author_plan() is not None or plans.is_deterministic:
             return ()
-        found: list[ToJudge | Error] = []
         modelled = None if present is None else plans.modelled(present)
-        ranked = plans_to_judge(plans.ranked(), count, modelled, of_use)
+        return self._to_judge(plans, plans_to_judge(plans.ranked(), count, modelled, of_use))
+
+    def near(self, limits: Limits, some: Sequence[Plan], judged: Sequence[Plan]) -> tuple[ToJudge | Error, ...]:
+        """The neighbours to judge of some of the plans that were judged."""
+        plans = self._compilation.on(target_with(limits)).plans
+        return self._to_judge(plans, neighbours(plans.ranked(), some, judged))
+
+    def _to_judge(self, plans: Plans, ranked: Sequence[Chosen]) -> tuple[ToJudge | Error, ...]:
+        found: list[ToJudge | Error] = []
         for chosen, unseen in zip(ranked, unseen_times(plans, ranked), strict=True):
             try:
                 found.append(ToJudge(self._of(chosen.plan, CHOSEN, plans.allowed, chosen), unseen))
