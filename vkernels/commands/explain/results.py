@@ -158,14 +158,13 @@ def _value(console: Console, value: Kept) -> None:
     console.print(printable(value.why), soft_wrap=True)
     if value.alternatives:
         heads = ("  home", "shared", "swap", "read", "moved", "operations", "modelled")
-        table = table_of(*heads, "", right=heads[1:], whole=heads)
+        table = table_of(*heads, right=heads[1:], whole=heads)
         for each in value.alternatives:
             seconds = "" if each.seconds is None else format_seconds(each.seconds)
-            verdict = "chosen" if each.taken else "does not fit" if each.misfit else ""
+            home = f"{'▸' if each.taken else ' '} {each.home}"
             table.add_row(
-                f"  {each.home}", format_bytes(each.shared_bytes), format_bytes(each.swap_bytes),
+                home, format_bytes(each.shared_bytes), format_bytes(each.swap_bytes),
                 format_bytes(each.read_bytes), format_bytes(each.moved_bytes), format_count(each.operations), seconds,
-                verdict,
             )  # fmt: skip
         console.print(table)
         for each in value.alternatives:

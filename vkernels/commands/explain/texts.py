@@ -25,7 +25,8 @@ INTRODUCTIONS: Mapping[str, str] = {
     "homes": (
         "A value that is computed in one phase and used in another must be kept in between. Its home says where: "
         "registers (fastest, fewest), shared (on-chip memory of the program; on a CPU its share of the core's cache), "
-        "recompute (not kept, computed again), or memory (swap space in device memory, which holds anything)."
+        "recompute (not kept, computed again), or memory (swap space in device memory, which holds anything). "
+        "A ▸ marks what was chosen."
     ),
     "plan": "The plan is every decision about how this kernel runs here. The kernel's source contains none of them.",
     "tried": (
