@@ -67,6 +67,21 @@ def test_layers_of_a_network_read_their_weights_once_and_its_features_not_at_all
     assert found.parts["shared memory"] == pytest.approx(on_chip / LIMITS.shared_bandwidth)
 
 
+def test_rows_that_indices_find_meet_in_banks_where_there_is_no_room_for_longer_ones():
+    """Of 4096 rows a program has room for 8 elements of each: of 4 such rows some are in the same banks."""
+    room = Limits(**{**vars(LIMITS), "shared": 4 * 4096 * 13, "warp": 32})
+    sizes = {"L": 7, "N": 4096, "K": 32, "I": 1000}
+    plain, found = 4 * 1000 * 4096 * (1 + 7 + 1), 4 * 1000 * 4096 * 7 * 32
+    assert of("spdnn", sizes, limits=room).parts["shared memory"] == pytest.approx(
+        (plain + 2.12 * found) / LIMITS.shared_bandwidth
+    )
+    for shared in (4 * 4096 * 32, 4 * 4095):  # whole banks; no room, so that it is elsewhere
+        other = Limits(**{**vars(room), "shared": shared})
+        assert of("spdnn", sizes, limits=other).parts["shared memory"] == pytest.approx(
+            (plain + found) / LIMITS.shared_bandwidth
+        )
+
+
 def test_what_indices_find_is_read_again_as_far_as_no_cache_holds_it():
     sizes = {"S": 1001, "R": 1000, "E": 16000, "K": 1 << 18, "C": 64}
     # Where each row begins and ends is read from all but one of the same elements: they count as those of one access.

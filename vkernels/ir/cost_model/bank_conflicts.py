@@ -33,5 +33,10 @@ def bank_bytes(touch: LoopAccess, at: PlanBatch, loop: Loop) -> Numbers:
     if not touch.found or lanes in touch.found:
         return touch.element_bytes
     row = touch.element_bytes * (at.size(lanes) if lanes in touch.axes else 1)
+    return touch.element_bytes * times_of_rows(row)
+
+
+def times_of_rows(row: Numbers) -> Numbers:
+    """How many times as long accesses of rows of so many bytes take where indices find them."""
     powers = clipped(np.ceil(np.log2(np.maximum(1, BANKS_BYTES / row))), 0, len(FULLEST) - 1)
-    return touch.element_bytes * np.take(FULLEST, np.asarray(powers, int))
+    return np.take(FULLEST, np.asarray(powers, int))

@@ -8,7 +8,7 @@ It is the longest of these, and one launch on top, which no call goes without:
   for each multiply-add, as if every operation found another to be fused with; those on f64 by their own units;
 - tensor cores: dots at the peak for their dtype, where the device has them for it;
 - shared memory, on a GPU: what is moved to and from the author's scratchpads, as their elements are found by indices
-  that registers do not take;
+  that registers do not take. Rows that indices find meet in banks: they are as long as the memory of a program allows;
 - chain, on a GPU: the operations that each trip of a loop has to do one after another on what the trip before left.
 Every operation is done once for each position of its axes that masks of positions do not leave out: nothing is read or
 computed twice, and no tile has anything in excess.
@@ -42,13 +42,14 @@ from ..facts import Facts
 from ..limits import Limits
 from ..plan import Home, Plan, StructuralChoices
 from ..word_kinds import MATRIX_SIDE
+from .bank_conflicts import times_of_rows
 from .chains import chain_cycles
 from .core_rates import cpu_rates
 from .extents import extents_of
 from .gpu import CACHE_REACHED
 from .item_widths import bytes_of, tensor_dtype, tensor_rate
 from .least_traffic import BytesOfTensor, bytes_of_tensors
-from .loops import Axes, Loop, LoopStep
+from .loops import Axes, Loop, LoopAccess, LoopStep
 from .plan_batch import PlanBatch
 from .read_loops import read_loops
 
@@ -166,7 +167,9 @@ def _parts(
             operations = 0.0 if rate else A_MULTIPLY_ADD * each.times / _on_a_unit(op, limits)
         elif isinstance(op, AccessOp):
             is_tensor = isinstance(op.base.type, TensorArgumentType)
-            scratch += 0.0 if is_tensor else each.times * bytes_of(op.base.type.element)  # type: ignore[attr-defined]
+            if not is_tensor:
+                met = _times_of_banks(op, step, extents, limits)
+                scratch += met * each.times * bytes_of(op.base.type.element)  # type: ignore[attr-defined]
             continue
         else:
             counted = not isinstance(op, UNCOUNTED_OPERATIONS) and not op.regions and axes_touched(op)
@@ -182,6 +185,25 @@ def _parts(
         "shared memory": scratch / limits.shared_bandwidth if limits.warp > 1 else 0.0,
         "chain": chain_cycles(kernel, extents) / limits.clock if limits.warp > 1 else 0.0,
     }
+
+
+def _times_of_banks(op: AccessOp, step: LoopStep, extents: Mapping[str, int], limits: Limits) -> float:
+    """How many times as long an access of a scratchpad takes as without conflicts of banks, at least: where indices
+    find rows, of as many elements as there is room for of all rows. 1 where there is no room for one."""
+    touch = step.touch
+    if touch is None or not touch.found or limits.warp == 1:
+        return 1.0
+    sides = [extents.get(side, 1) if isinstance(side, str) else side for side in op.base.type.shape]  # type: ignore[attr-defined]
+    row = [size for side, size in zip(op.base.type.shape, sides, strict=True) if side in _along_rows(touch)]  # type: ignore[attr-defined]
+    room = limits.shared * prod(row) // (prod(sides) * touch.element_bytes)
+    if not room:
+        return 1.0
+    together = min(prod(row), 1 << (room.bit_length() - 1))  # sides of tiles are powers of two
+    return float(times_of_rows(together * touch.element_bytes))
+
+
+def _along_rows(touch: LoopAccess) -> set[str]:
+    return set(touch.axes) - set(touch.found)
 
 
 def _on_a_unit(op: DotOp, limits: Limits) -> float:
