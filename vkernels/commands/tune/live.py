@@ -24,6 +24,10 @@ REFRESH, PAUSE = 2, 1.0
 WIDTH, HEIGHT = 480.0, 120.0
 """Size of the plot of a search."""
 
+ENDS = {
+    "seconds": "until the time was over", "evaluations": "as many as the budget allows", "space": "no others are left",
+    "interrupted": "until it was interrupted",
+}  # fmt: skip
 STAGES = {
     "reading": "reading the space", "searching": "searching", "undoing": "which decisions matter",
     "finalists": "comparing finalists", "compiling": "compiling",
@@ -167,3 +171,8 @@ def live_page(path: Path | None, console: Console, count: int, report: Listener)
         yield both, page.finish
     finally:
         page.close()
+
+
+def until(stopped: str) -> str:
+    """What ended a search, in words."""
+    return ENDS.get(stopped, f"stopped by {stopped}")

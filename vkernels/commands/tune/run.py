@@ -37,7 +37,7 @@ from vkernels.library.tasks import library_tasks
 from ..formatting import format_seconds
 from ..options import specs_in
 from ..results import table_of
-from .live import STAGES, live_page
+from .live import STAGES, live_page, until
 
 MAX_MOVED = 4
 NOT_BEGUN = "no plan was tried: starting took the whole budget; try a longer one (--budget)"
@@ -170,9 +170,11 @@ def _value(value: Value) -> str:
 def _tried(result: TuningResult) -> str:
     counts = result.counts
     reasons = ", ".join(f"{count} {reason}" for reason, count in result.reasons.items())
-    failed = f", {len(result.failures)} failed: {reasons}" if reasons else ""
-    tried = f"{len(result.successes) + len(result.failures)} of {counts.after} plans tried{failed}"
-    return f"{tried}; {counts.before} before pruning; {result.seconds:.0f} s, stopped by {result.stopped}"
+    failed = f"; {len(result.failures)} failed: {reasons}" if reasons else ""
+    tried = f"{len(result.successes) + len(result.failures)} of {counts.after} plans tried"
+    more = counts.before - counts.after
+    pruned = f"; the model ruled out {more} more" if more > 0 else ""
+    return f"{tried} in {result.seconds:.0f} s, {until(result.stopped)}{failed}{pruned}"
 
 
 def _seconds(success: Success | None) -> str:

@@ -30,6 +30,7 @@ from vkernels.ir.errors import OptionError, SetupError
 from vkernels.ir.write_file import write_file
 
 from ..formatting import format_seconds
+from .live import until
 from .triton_progress import failures, shown_trials
 
 
@@ -149,8 +150,8 @@ def show(console: Console, found: TritonTuned) -> None:
         if found.given is not None and found.best == found.given:
             gain = ", as given"
         console.print(f"  {format_seconds(found.best.seconds)}{what}{gain}", soft_wrap=True, markup=False)
-    tried = f"  {len(found.trials)} of {found.count} configurations tried, {len(failed)} failed"
-    console.print(f"{tried}; {found.seconds:.0f} s, stopped by {found.stopped}", soft_wrap=True)
+    tried = f"  {len(found.trials)} of {found.count} configurations tried in {found.seconds:.0f} s"
+    console.print(f"{tried}, {until(found.stopped)}; {len(failed)} failed", soft_wrap=True)
     for line in failures(found.trials):
         console.print(f"    {line}", soft_wrap=True, markup=False)
     for note in found.notes:
