@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vkernels.ir.errors import ArgumentError
-from vkernels.memory.exact import OffsetSearchResult, fit_within
+from vkernels.memory.exact import OffsetSearchResult, fit_within, luby
 from vkernels.memory.imports import read_g10, read_minimalloc
 from vkernels.memory.pool import fit_in_order, orders_of, place, place_trace
 from vkernels.memory.skyline import Blocks, SkylineGivenUp, SkylineSearch
@@ -115,11 +115,15 @@ def test_the_search_over_the_skyline_is_complete(problem, capacity, noise, power
     )
     if parts is None:
         return
-    found = SkylineSearch(parts, capacity, random.Random(1), float(noise), 1_000_000, inf, power, snug).run()
-    assert (found is not None) == (smallest(blocks, count) <= capacity)
-    if found is not None:
-        assert_apart(blocks, count, tuple(found))
-        assert max(offset + each.size for offset, each in zip(found, blocks, strict=True)) <= capacity
+    for failures in (None, [1] * count):
+        search = SkylineSearch(parts, capacity, random.Random(1), float(noise), 1_000_000, inf, power, snug, failures)
+        found = search.run()
+        assert (found is not None) == (smallest(blocks, count) <= capacity)
+        if failures is not None and found is None and max(live_bytes(blocks, count)) <= capacity:
+            assert sum(failures) > count
+        if found is not None:
+            assert_apart(blocks, count, tuple(found))
+            assert max(offset + each.size for offset, each in zip(found, blocks, strict=True)) <= capacity
 
 
 HOSTILE = {
@@ -152,6 +156,10 @@ def test_a_search_over_the_skyline_ends_after_its_steps():
     ring = Blocks([0, 0, 1, 2, 2], [3, 1, 4, 4, 3], [3, 3, 3, 4, 2], 4)
     with pytest.raises(SkylineGivenUp):
         SkylineSearch(ring, 12, random.Random(1), 0.0, 2, inf).run()
+
+
+def test_tries_of_each_length_take_the_same_time_in_sum():
+    assert [luby(n) for n in range(1, 16)] == [1, 1, 2, 1, 1, 2, 4, 1, 1, 2, 1, 1, 2, 4, 8]
 
 
 def test_almost_all_time_goes_to_a_capacity_that_is_given(monkeypatch):

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import count, islice
+from itertools import count, cycle, islice
 from typing import Any
 
 import numpy as np
@@ -46,14 +46,12 @@ DRAWN = 24
 """Random orders in each round."""
 SKYLINES = 30
 """Tries over the skyline after each of this search. A step of them takes a tenth of the time."""
-SKYLINE_STEPS, SKYLINE_GROWTH = 2.0, 1.1
-"""As `STEPS` and `GROWTH`, of tries over the skyline."""
+SKYLINE_STEPS = 1.2
+"""Steps per block of the shortest tries over the skyline."""
 NOISES = (0.0, 0.2, 0.5, 1.0, 1.0, 2.0, 2.0, 3.0, 5.0, 10.0)
-"""Randomness of the order of blocks in a round of these."""
-POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)
+"""Randomness of the order of blocks in these, in turns."""
+POWERS = (0.5, 1.0)
 """Powers of a block's size there, of which one is drawn for each try."""
-SNUG = 0.6
-"""Part of these tries that prefers blocks that leave no step in the skyline."""
 
 
 class GivenUp(Exception):
@@ -289,15 +287,21 @@ def _tries(geometry: Geometry, capacity: int, deadline: float, seed: int, can_st
 
 
 def _skylines(geometry: Geometry, capacity: int, deadline: float, seed: int) -> Iterator[SkylineSearch]:
-    """Yield tries without end."""
+    """Yield tries without end. Those of each length take the same time in sum (Luby, Sinclair, Zuckerman 1993)."""
     starts, ends, sizes = (each.tolist() for each in (geometry.starts, geometry.ends, geometry.sizes))
     blocks = Blocks(starts, ends, sizes, geometry.cover.shape[1])
-    draw, steps = random.Random(seed), SKYLINE_STEPS * len(sizes) + 20.0
-    while True:
-        for noise in NOISES:
-            power, snug = draw.choice(POWERS), draw.random() < SNUG
-            yield SkylineSearch(blocks, capacity, draw, noise, int(steps), deadline, power, snug)
-        steps *= SKYLINE_GROWTH
+    draw, failures = random.Random(seed), [1] * blocks.moments
+    for number, noise in zip(count(1), cycle(NOISES), strict=False):
+        steps = int(SKYLINE_STEPS * len(sizes) * luby(number)) + 20
+        power, snug, learns = draw.choice(POWERS), draw.random() < 0.5, draw.random() < 0.5
+        learnt = failures if learns else None
+        yield SkylineSearch(blocks, capacity, draw, noise, steps, deadline, power, snug, learnt)
+
+
+def luby(number: int) -> int:
+    """The number-th of 1, 1, 2, 1, 1, 2, 4, 1, …: each part twice, then twice its last number."""
+    bits = number.bit_length()
+    return 1 << (bits - 1) if number == (1 << bits) - 1 else luby(number - (1 << (bits - 1)) + 1)
 
 
 def _orders(random: np.random.Generator) -> Iterator[tuple[tuple[float, ...], Floats | None, float, bool]]:

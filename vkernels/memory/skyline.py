@@ -5,8 +5,9 @@ A *valley* is a stretch of one height between higher walls. A block that rests a
 and begins, or ends, there: few do. If none rests there, that moment is left empty up to a least height, which uses up
 its *slack*, the bytes of the capacity that no block needs. Where there is no slack, something has to rest there. Below
 the walls only blocks within the valley can be: if all that touch its end, and the slack, are less than its depth, the
-branch ends. The valley with the fewest ways is decided first. What can rest in a valley does not depend on the others,
-so that a step looks again only at the valleys that it changes. Blocks must not wrap.
+branch ends. The valley with the fewest ways is decided first, or one where tries failed more often. What can rest in a
+valley does not depend on the others, so that a step looks again only at the valleys that it changes. Blocks must not
+wrap.
 """
 
 from __future__ import annotations
@@ -34,12 +35,13 @@ class SkylineGivenUp(Exception):
 
 
 class Valley(NamedTuple):
-    """A stretch from `begin` until `end`, and what may rest at its end with the fewest `ways`, at `moment`.
+    """A stretch from `begin` until `end`, and what may rest at its end with the fewest ways, at `moment`.
 
-    These are blocks, or nothing up to the height `empty` (None: something has to). `wall`: the height beside it.
+    These are blocks, or nothing up to the height `empty` (None: something has to). `wall`: the height beside it. The
+    valley with the least `score` is decided first: the number of ways, over how often none was left there.
     """
 
-    ways: int
+    score: float
     height: int
     begin: int
     end: int
@@ -70,7 +72,8 @@ class SkylineSearch:
     """One try. `noise`: how random the order of blocks is; `steps`: their maximum; `deadline`: of `time.monotonic`.
 
     `power`: of a block's size; its product with the lifetime is large for blocks that come first. `snug`: those first
-    that leave no step in the skyline.
+    that leave no step in the skyline. `failures`: by moment, how often nothing was left that may rest there, from 1;
+    the try counts on. None: not considered.
     """
 
     blocks: Blocks
@@ -81,6 +84,7 @@ class SkylineSearch:
     deadline: float
     power: float = 0.5
     snug: bool = False
+    failures: list[int] | None = None
 
     def run(self) -> list[int] | None:
         """Return an offset for each block, or None if there is no solution. Raises `SkylineGivenUp`."""
@@ -103,6 +107,8 @@ class SkylineSearch:
             if self.steps < 0 or (self.steps % 64 == 0 and time.monotonic() > self.deadline):
                 raise SkylineGivenUp
             valley = min(self._valleys.values())  # there are blocks left, so there is a valley
+            if not valley.score and self.failures is not None:
+                self.failures[valley.moment] += 1
             trail.append(Choice(valley, self._ways_of(valley)))
             while not self._advance(trail[-1]):
                 trail.pop()
@@ -136,9 +142,9 @@ class SkylineSearch:
             after = heights[end] if end < count else FAR
             if height < before and height < after:
                 left = self._at_end(begin, end, height, before, after, True)
-                if left.ways and end - begin > 1:
+                if left.score and end - begin > 1:
                     right = self._at_end(begin, end, height, before, after, False)
-                    yield right if right.ways < left.ways else left
+                    yield right if right.score < left.score else left
                 else:
                     yield left
             before, begin = height, end
@@ -158,8 +164,9 @@ class SkylineSearch:
             return Valley(0, height, begin, end, moment, wall, [], None)
         if len(blocks) > 1:
             blocks = [*{self._kinds[n]: n for n in blocks}.values()]
+        weight = self.failures[moment] if self.failures else 1
         if not slack:
-            return Valley(len(blocks), height, begin, end, moment, wall, blocks, None)
+            return Valley(len(blocks) / weight, height, begin, end, moment, wall, blocks, None)
         # What comes next here rests on a wall, or on a block within the valley that is not here.
         least, until = lower, end if is_left else end - 1
         for at in range(begin + 1, end) if is_left else range(begin, end - 1):
@@ -167,7 +174,7 @@ class SkylineSearch:
                 if is_unplaced[n] and ends[n] <= until and height + sizes[n] < least:
                     least = height + sizes[n]
         empty = least if least - height <= slack else None
-        return Valley(len(blocks) + (empty is not None), height, begin, end, moment, wall, blocks, empty)
+        return Valley((len(blocks) + (empty is not None)) / weight, height, begin, end, moment, wall, blocks, empty)
 
     def _ways_of(self, valley: Valley) -> list[int]:
         """Blocks that fill the valley, or leave no step in the skyline, are tried first: they come last."""
