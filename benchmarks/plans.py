@@ -345,7 +345,7 @@ def main(
     near: Annotated[int, typer.Option(help="plans that the model likes")] = 40,
     threads: int = 2,
     json_file: Annotated[Path | None, typer.Option("--json")] = None,
-    markdown: Annotated[bool, typer.Option(help="rows for docs/planning.md")] = False,
+    markdown: Annotated[bool, typer.Option(help="rows for a page of measurements")] = False,
     choosing: Annotated[str, typer.Option(help="devices, or cpu, for which only choosing is timed")] = "",
 ) -> None:
     if choosing:
