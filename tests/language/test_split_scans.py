@@ -76,6 +76,19 @@ def everywhere(function, pin, *given):
             yield arrays
 
 
+@pytest.mark.parametrize("pin", SPLITS)
+def test_a_scan_kept_in_memory_is_found_once(pin):
+    """The loop that stores what is scanned computes it, however it is used later."""
+    x = integers(np.random.default_rng(fresh_seed()), 3, 53)
+    sums = x.cumsum(1)
+    kernel = vk.kernel(plan=vk.Pin(**pin, homes={"sums": "memory"}))(several)
+    found = [np.full_like(x, 77) for _ in range(3)]
+    kernel(x, *found, np.full(3, 77))
+    np.testing.assert_array_equal(found[0], sums)
+    np.testing.assert_array_equal(found[1], sums.cumsum(1) + np.minimum.accumulate(x, 1))
+    np.testing.assert_array_equal(found[2], np.maximum.accumulate(sums, 1) - sums.max(1, keepdims=True))
+
+
 def integers(random, *shape):
     return random.integers(-9, 9, shape)
 

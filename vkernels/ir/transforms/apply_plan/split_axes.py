@@ -70,7 +70,7 @@ def _emit_along(
     for group in together:
         for nest in group:
             scans = [op for op in scans_in(state.schedule, nest, axis.name) if op.results[0] not in state.partials]
-            for some in by_depth(state.schedule, scans):
+            for some in by_depth(state.schedule, nest, scans):
                 make_totals(state, axis, some)
                 emit_launch(state, f"{label}_totals", (axis,), partial(fill, [nest], True, False, totals_of=some))
         _make_partials(state, axis, [op for nest in group for op in nest.reductions])

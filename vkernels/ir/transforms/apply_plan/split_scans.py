@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from xdsl.ir import Operation, SSAValue
 
 from ...analysis.axes import MappedAxis
 from ...analysis.meeting import clash
-from ...analysis.schedule.nests import Nest, NestSchedule, all_items, label_of
+from ...analysis.schedule.nests import Nest, NestSchedule, label_of
 from ...dialect import ScanByOp, ScanOp, arith, element_of
 from ...dialect.combining import REDUCTION_OF, kind_of, neutral_of
 from ...dialect.scans import scanned_tiles, scans_along
@@ -27,22 +27,35 @@ Scans = list[ScanOp | ScanByOp]
 
 def scans_in(schedule: NestSchedule, nest: Nest, axis: str) -> Scans:
     """The scans along an axis that a nest computes, in program order."""
-    found = [item for item in all_items(schedule, nest) if isinstance(item, ScanOp | ScanByOp)]
+    found = [op for op in _computed(schedule, nest, nest.roots()) if isinstance(op, ScanOp | ScanByOp)]
     return sorted((op for op in found if op.axis.data == axis), key=schedule.analysis.position.__getitem__)
 
 
-def by_depth(schedule: NestSchedule, scans: Scans) -> list[Scans]:
-    """Scans in groups: those of a group need only what groups before have reached."""
+def by_depth(schedule: NestSchedule, nest: Nest, scans: Scans) -> list[Scans]:
+    """Scans of a nest in groups: those of a group need only what groups before have reached."""
     depths: dict[Operation, int] = {}
     for op in scans:
-        below = [depths[item] for item in _before(schedule, op) if item in depths]
+        below = [depths[item] for item in _computed(schedule, nest, scanned_tiles(op)) if item in depths]
         depths[op] = 1 + max(below, default=-1)
     return [[op for op in scans if depths[op] == depth] for depth in sorted({*depths.values()})]
 
 
-def _before(schedule: NestSchedule, op: ScanOp | ScanByOp) -> list[Operation]:
-    """The items that a scan's tiles are computed from."""
-    return all_items(schedule, Nest((op.axis.data,), stores=[(tile, tile) for tile in scanned_tiles(op)]))
+def _computed(schedule: NestSchedule, nest: Nest, values: Iterable[SSAValue]) -> list[Operation]:
+    """The items that a nest computes for some values, from what homes hold before it: it computes what it stores."""
+    analysis, stored = schedule.analysis, {value for value, home in nest.stores if value is home}
+
+    def is_at_hand(value: SSAValue) -> bool:
+        return value not in stored and schedule.home_of(value) is not None
+
+    found: dict[Operation, None] = {}
+    todo = analysis.in_chunks(values, is_at_hand)
+    while todo:
+        item = todo.pop()
+        if item not in found:
+            found[item] = None
+            if analysis.is_chunk_reduction(item):
+                todo += analysis.in_chunks(iter(item.operands), is_at_hand)
+    return list(found)
 
 
 def check_scans(planned: PlannedKernel, axis: MappedAxis, nests: Sequence[Nest]) -> None:
@@ -55,7 +68,7 @@ def check_scans(planned: PlannedKernel, axis: MappedAxis, nests: Sequence[Nest])
         for op in scans_in(schedule, nest, axis.name):
             if other := analysis.chunks(op) - {axis.name}:
                 raise _refused(axis, op, f"chunks of {', '.join(sorted(other))} are scanned one after another")
-            before = _before(schedule, op)
+            before = _computed(schedule, nest, scanned_tiles(op))
             if any(analysis.has_effect(item) for item in before):
                 raise _refused(axis, op, "what is scanned is found once, with an effect")
             written = [(effect, access) for effect in nest.effects for access in analysis.accesses(effect)]
