@@ -10,6 +10,7 @@ import pytest
 from vkernels.autotune.drive import Stop, drive
 from vkernels.autotune.searches import SEARCHES, FailedPoint, Outcome
 from vkernels.autotune.searches.elsewhere import LEAST, SLOW, TimesElsewhere
+from vkernels.autotune.searches.forest import START, ForestSearch
 from vkernels.autotune.space import Constraint, Point, SearchSpace
 
 from ..library.reference import fresh_seed
@@ -65,6 +66,20 @@ def test_a_device_that_misleads_does_not_keep_a_search_from_going_through_the_sp
     here = rugged(seed)
     wrong = {point: 1 / time if isinstance(time, float) else time for point, time in outcomes(here).items()}
     assert evaluations(here, [wrong], seed) <= len(list(SPACE))
+
+
+class CountsRandomPoints(ForestSearch):
+    count = 0
+
+    def _any_new(self) -> Point | None:
+        self.count += 1
+        return super()._any_new()
+
+
+def test_a_search_that_other_devices_do_not_help_goes_on_exploring() -> None:
+    search = CountsRandomPoints(SPACE, seed=fresh_seed(), elsewhere=[outcomes(rugged(fresh_seed()))])
+    drive(search, lambda point: 1.0, Stop(evaluations=120))
+    assert search.count >= START + 3, "the independent search has had some fifty turns"
 
 
 @pytest.mark.sample(2)

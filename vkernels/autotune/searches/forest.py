@@ -45,7 +45,8 @@ class ForestSearch(Search):
     seeds from one valley would hide all others from the trees.
 
     Where times on other devices are known, the trees see them beside each point, and learn what they are worth here:
-    there is one search, which uses all measurements.
+    there is one search, which uses all measurements. Once it has won nothing for a while, it shares the turns with the
+    independent search and the descent; each of them alternates by turns of its own.
     """
 
     def __init__(
@@ -72,11 +73,12 @@ class ForestSearch(Search):
             return self._propose_as_elsewhere(self._elsewhere, random)
         follow = not self._elsewhere and self._follows(turn)
         told, surrogate = (self.told, self._surrogate) if follow else (self._own, self._own_surrogate)
-        if not follow and (len(told) < START or turn % EXPLORE == 2):
+        own_turn = len(self._own) + len(self._pending)
+        if not follow and (len(told) < START or own_turn % EXPLORE == 2):
             return None
         if not any(isinstance(each.outcome, float) for each in told):
             return None
-        refine = follow or turn % 2 == 1
+        refine = follow or own_turn % 2 == 1
         best = [each.point for each in sorted(told, key=lambda each: each.seconds)[:ELITE]]
         candidates = self._new(children(self.space, best, CANDIDATES, random))
         if not refine:
@@ -94,8 +96,8 @@ class ForestSearch(Search):
         Without a gain for a while, every fourth point goes on with the descent from the best one.
         """
         turn = len(self.told) + len(self._pending)
-        descends = self._is_without_gain() and turn % (2 * ALONE) == ALONE
-        if descends and (around := self._new(self._neighbours_of_best())):
+        is_shared, cycle = self._is_without_gain(), 2 * ALONE
+        if is_shared and turn % cycle == ALONE and (around := self._new(self._neighbours_of_best())):
             return around[int(np.argmin(self._taught.predict(self.told, around).mean(0)))]
         if not any(isinstance(each.outcome, float) for each in self.told):
             return next(filter(self.is_new, elsewhere.points), None)
@@ -108,7 +110,8 @@ class ForestSearch(Search):
         predicted = self._taught.predict(self.told, candidates)
         mean, spread = predicted.mean(0), predicted.std(0)
         one = predicted[int(random.integers(len(predicted)))] + TIE * mean
-        return candidates[int(np.argmin(mean - spread if turn % 2 else one))]
+        refine = (turn // cycle if is_shared else turn) % 2 == 1
+        return candidates[int(np.argmin(mean - spread if refine else one))]
 
     def _is_stuck(self, turn: int) -> bool:
         """Whether a turn is one of the independent search: what other devices teach has won nothing for a while."""
