@@ -153,6 +153,16 @@ def test_the_tasks_of_a_model_are_tuned_together_and_the_model_is_run_with_them(
     assert taken_back["best"]["plan"] == taken_back["default"]["plan"]
 
 
+def test_a_model_whose_tasks_keep_their_default_plans_is_told(vk, small_model, monkeypatch):
+    from vkernels.autotune import model_tuning
+
+    alike = partial(model_tuning.tune_model, make=maker(lambda slice, candidate: 1e-3)[0])
+    monkeypatch.setattr(model_tuning, "tune_model", alike)
+    code, out, _ = vk("--model", small_model, "--slice", "cores=1", "--db", "none")
+    assert code == 0
+    assert "every task keeps its default plan" in out
+
+
 def test_a_model_that_there_was_no_time_to_run_is_told(vk, small_model, monkeypatch):
     from vkernels.commands.tune.model import TimedRuns
 

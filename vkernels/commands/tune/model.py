@@ -165,6 +165,8 @@ def show_model(console: Console, found: ModelResult) -> None:
             console.print(f"{name}: {times_as_fast(before / after)} before: {times}")
         if (end := found.end_to_end.get(name)) is not None:
             show_end_to_end(console, found, name, end)
+        elif after and not tuned_parts(found, name):
+            console.print("  every task keeps its default plan, so there is no tuned model to compare", soft_wrap=True)
     console.print(f"{found.measured} plans measured of {found.asked} proposed, {found.seconds:.0f} s")
 
 
