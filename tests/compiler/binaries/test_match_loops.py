@@ -42,3 +42,27 @@ def test_a_loop_with_products_whose_lines_are_lost_has_no_known_trips() -> None:
     lost = replace(region(200, 0, products=8), lines={})
     code = KernelCode("sm_80", 4, 32, (region(0, None), replace(region(100, 0), lines={}), lost))
     assert trips_of(code, source, source.trips({})) == [1.0, 1.0, None]
+
+
+def test_trips_that_were_unrolled_are_told_by_bytes_whose_lines_are_those_of_their_uses() -> None:
+    """Four trips of 256 elements by 64 threads are 64 bytes of a thread; all threads load the one element before."""
+    source = read_source("""module {
+  tt.func public @kernel(%x: !tt.ptr<f32>) {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %c64 = arith.constant 64 : i32
+    scf.for %k = %c0 to %c64 step %c1  : i32 {
+      %v = tt.load %x : !tt.ptr<f32>
+      %u = arith.extf %v : f32 to f64
+      %w = tt.load %y : tensor<256x!tt.ptr<f32>>
+      %z = arith.addf %w, %w : tensor<256xf32>
+    }
+    tt.return
+  }
+}
+""")
+    loop = replace(region(100, 0), lines={8: 4, 10: 20}, line_bytes={8: 16, 10: 64})
+    code = KernelCode("sm_80", 2, 32, (region(0, None), loop))
+    assert trips_of(code, source, source.trips({})) == [1.0, 16.0]
+    whole = replace(loop, line_bytes={8: 4, 10: 16})
+    assert trips_of(replace(code, regions=(code.regions[0], whole)), source, source.trips({})) == [1.0, 64.0]

@@ -150,10 +150,18 @@ def _unrolled(number: int, loop: _Work, source: Source, code: KernelCode, chosen
     may repeat each other's products.
 
     Of loads and stores only those count that give each thread an element: of smaller ones threads repeat each other's.
+    Where none has a line of its own, as a load may have that of what takes its value, the access before a line is it.
     """
     region = code.regions[number]
     threads = code.warps * code.threads
     moved = needed = 0.0
+    if not region.tensor and region.line_bytes.keys().isdisjoint(loop.accesses):
+        for line, bytes_ in region.line_bytes.items():
+            before = max((each for each in loop.accesses if each < line), default=0)
+            if before and source.accesses[before][0] >= threads:
+                moved += bytes_ * threads
+        wide = [line for line in loop.accesses if source.accesses[line][0] >= threads]
+        needed = sum(loop.accesses[line] * source.accesses[line][1] for line in wide)
     for line, often in loop.accesses.items():
         elements, bytes_ = source.accesses[line]
         if elements >= threads and line in region.line_bytes:
