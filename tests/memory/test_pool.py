@@ -227,19 +227,8 @@ def test_training_steps_take_no_more_than_a_thousandth_over_their_peak(name):
 
 
 @needs_data
-@pytest.mark.parametrize("name", ["A", "B", "C", "F"])
+@pytest.mark.parametrize("name", list("ABCDEF"))
 def test_allocation_problems_are_solved_at_their_capacity(name):
-    solved(name)
-
-
-@needs_data
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", ["D", "E"])
-def test_harder_allocation_problems_are_solved_at_their_capacity(name):
-    solved(name)
-
-
-def solved(name: str) -> None:
     problem = read_minimalloc(DATA / "minimalloc" / f"{name}.1048576.csv")
     placed = place(problem.blocks, problem.count, problem.capacity, seconds=10 * LONG)
     assert problem.capacity is not None

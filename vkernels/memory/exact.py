@@ -45,7 +45,7 @@ within two steps a block."""
 DRAWN = 24
 """Random orders in each round."""
 SKYLINES = 30
-"""Tries over the skyline after each of this search. A step of them takes a tenth of the time."""
+"""Tries over the skyline after each of this search. A step of them takes a fifth of the time."""
 SKYLINE_STEPS = 1.2
 """Steps per block of the shortest tries over the skyline."""
 NOISES = (0.0, 0.2, 0.5, 1.0, 1.0, 2.0, 2.0, 3.0, 5.0, 10.0)
