@@ -275,7 +275,7 @@ class PlanSearchSpace:
         if choices.k_major:
             plain = self.loops(replace(choices, k_major=()))
             return self._kept(("K-major", choices), tuple(with_copies(plain, choices.k_major)))
-        if choices.split in self.needs.scanned:
+        if choices.split is not None and choices.split in self.needs.scanned:
             plain = self.loops(replace(choices, split=None))
             return self._kept(("totals", choices), with_totals(plain, self.kernel, choices.split))
         choices = self._as_loops_see(choices)

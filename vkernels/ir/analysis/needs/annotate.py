@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from xdsl.ir import Operation, SSAValue
 
-from ...dialect import SCANS, DotOp, KernelOp, LoadOp, PhaseOp, ReductionOp, ScratchOp, TensorArgumentType, axes_of
+from ...dialect import (
+    SCANS,
+    DotOp,
+    KernelOp,
+    LoadOp,
+    PhaseOp,
+    ReductionOp,
+    ScanByOp,
+    ScratchOp,
+    TensorArgumentType,
+    axes_of,
+)
 from ...errors import PlanError
 from ...facts import Facts
 from ...plan import Home, Plan
@@ -38,7 +49,7 @@ def needs_of(kernel: KernelOp) -> Needs:
         _packable(flow),
         _contracted(flow),
         _splittable(flow),
-        frozenset(op.axis.data for op in kernel.walk() if isinstance(op, SCANS)),
+        _scanned(kernel),
         scratch,
         swap,
         distinct_reads(flow),
@@ -173,6 +184,14 @@ def _splittable(flow: Flow) -> dict[str, tuple[bool, ...]]:
         along = [[axis.name in _axes_in(op) for op in phase.body.block.ops if _counts(op)] for phase in flow.phases]
         shared = tuple(shares for phase in along for shares in (True, False) if shares in phase)
         found[axis.name] = (*[True] * len(scans), *shared)
+    return found
+
+
+def _scanned(kernel: KernelOp) -> dict[str, bool]:
+    found: dict[str, bool] = {}
+    for op in kernel.walk():
+        if isinstance(op, SCANS):
+            found[op.axis.data] = found.get(op.axis.data, False) or isinstance(op, ScanByOp)
     return found
 
 

@@ -43,8 +43,9 @@ class Needs:
     where programs are; `trips.k` of a loop whose bounds are not sizes. `most`, `least`: the largest, the smallest;
     `pieces(a, b)`: a / b, rounded up; `fits(a, b)`: 1 where a is at least b.
     `splittable`: for each such axis, the launches of a kernel split along it, each with whether programs share the
-    axis. `scanned`: axes that scans go along. `contracted`: tensors that dots alone take. `found`: cache of what needs
-    and planners compute from the kernel alone, independent of sizes and limits.
+    axis. `scanned`: axes that scans go along, each with whether one is by a function of the author's own.
+    `contracted`: tensors that dots alone take. `found`: cache of what needs and planners compute from the kernel alone,
+    independent of sizes and limits.
     """
 
     kernel: str
@@ -56,7 +57,7 @@ class Needs:
     packable: Mapping[str, tuple[tuple[str, ...], str]]
     contracted: Mapping[str, Contracted]
     splittable: Mapping[str, tuple[bool, ...]]
-    scanned: frozenset[str]
+    scanned: Mapping[str, bool]
     scratch_bytes: Expr
     swap_bytes: Expr
     distinct_read_bytes: Expr

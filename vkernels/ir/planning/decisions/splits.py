@@ -10,12 +10,22 @@ from ...cost_model.plan_batch import Numbers, PlanBatch
 from ..space import PlanSearchSpace, StructuralChoices
 from .decision import PlanDecision
 
+CORES_OF_SCANS = 3
+"""Cores, or multiprocessors, from which on programs share a scan by a function of the author's own: they do
+twice the work. Of sums and their like, the totals cost far less than the scan."""
+
 
 def _axes(space: PlanSearchSpace, choices: StructuralChoices) -> Iterator[StructuralChoices]:
     """Another axis over programs, or none. A kernel with a split axis has all homes by default."""
     for axis in (None, *space.needs.splittable):
-        if axis != choices.split and axis not in choices.held:
+        if axis != choices.split and axis not in choices.held and _may_pay(space, axis):
             yield replace(choices, split=axis, homes=choices.homes if axis is None else ())
+
+
+def _may_pay(space: PlanSearchSpace, axis: str | None) -> bool:
+    """Whether there are cores enough for what sharing an axis adds; pins are kept anyhow."""
+    is_free = axis is None or not space.needs.scanned.get(axis) or axis in space.pin.splits
+    return is_free or space.limits.multiprocessors >= CORES_OF_SCANS
 
 
 def _have_work(space: PlanSearchSpace, at: PlanBatch) -> Numbers:
