@@ -162,3 +162,39 @@ def test_the_largest_with_its_place(length, pin):
     for _, value, place in everywhere(best, pin, x, np.full(6, np.nan, np.float32), np.full(6, -7)):
         np.testing.assert_array_equal(value, x.max(1))
         np.testing.assert_array_equal(place, x.argmax(1))
+
+
+@pytest.mark.parametrize("target", ["h100-sxm5-80", "mi300x"])
+def test_gpus_share_a_long_row(target):
+    """One launch finds what each part combines to, another scans the parts."""
+    (made,) = vk.kernel(recurrence).compile(shapes={"M": 1, "N": 1 << 22}, targets=[target], dtype="float32")
+    assert len(made.binaries) == 2
+
+
+def doubled(x: Int[vk.Tensor, "M N"], out: Int[vk.Tensor, "M N"]):
+    i, j = vk.tile("M"), vk.whole("N")
+    x[i, j] = x[i, j] * 2
+    out[i, j] = vk.cumulative_sum(x[i, j], axis=j)
+
+
+def counted(x: Int[vk.Tensor, "M N"], out: Int[vk.Tensor, "M N"]):
+    i, j = vk.tile("M"), vk.whole("N")
+    before = vk.atomic_add(x[i, j], 1)
+    out[i, j] = vk.cumulative_sum(before, axis=j)
+
+
+def test_the_axis_is_not_split_where_the_loop_writes_what_it_scans():
+    x = integers(np.random.default_rng(fresh_seed()), 3, 53)
+    given = x.copy(), np.zeros_like(x)
+    vk.kernel(doubled)(*given)
+    np.testing.assert_array_equal(given, [2 * x, 2 * x.cumsum(1)])
+    with pytest.raises(vk.PlanError, match="writes x before it reads it"):
+        vk.kernel(plan=vk.Pin(**SPLITS[0]))(doubled)(*given)
+
+
+@pytest.mark.parametrize("pin", SPLITS)
+def test_what_atomics_found_is_found_once(pin):
+    x = integers(np.random.default_rng(fresh_seed()), 3, 53)
+    given = x.copy(), np.zeros_like(x)
+    vk.kernel(plan=vk.Pin(**pin))(counted)(*given)
+    np.testing.assert_array_equal(given, [x + 1, x.cumsum(1)])
