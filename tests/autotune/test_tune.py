@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from zlib import crc32
 
 import pytest
 
@@ -59,7 +60,7 @@ class Preparing(FakeBench):
 
     @staticmethod
     def is_odd(candidate: Candidate) -> bool:
-        return len(repr(candidate)) % 7 == 0
+        return crc32(repr(candidate).encode()) % 7 == 0
 
 
 def test_what_is_found_wrong_when_it_is_prepared_is_a_failure_and_never_measured(space: PlanSpace):

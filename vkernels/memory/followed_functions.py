@@ -49,7 +49,11 @@ def sizes_of(args: Any) -> tuple[Any, ...]:
     """The whole numbers among arguments, if none is a tensor."""
     if any(isinstance(each, torch.Tensor) for each in args):
         return ()
-    return tuple([each for each in args if isinstance(each, int | tuple)])
+    return tuple([each for each in args if _is_whole(each) or (isinstance(each, tuple) and all(map(_is_whole, each)))])
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int)
 
 
 def common_stretches(one: Sequence[Stretch], other: Sequence[Stretch]) -> tuple[Stretch, ...] | None:
