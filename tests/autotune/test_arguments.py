@@ -139,7 +139,7 @@ def test_bfloat16_comes_as_torch_and_what_is_computed_stays_float32():
         (["softmax_rows"], SpecialisationRequest(dtype="int8"), "cannot be int8"),
         (["softmax_rows"], SpecialisationRequest(dtypes={"y": "float32"}), "has no tensor 'y'"),
         (["softmax_rows"], SpecialisationRequest(constants={"a": 1}), "has no constant 'a'"),
-        (["all"], SpecialisationRequest(shape={"QQ": 1}), "no kernel can be what is wanted"),
+        (["all"], SpecialisationRequest(shape={"QQ": 1}), "all has no size 'QQ'"),
     ],
 )
 def test_what_does_not_exist_is_refused_with_what_may_be_meant(names, wanted, message):

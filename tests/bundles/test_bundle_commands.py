@@ -28,6 +28,31 @@ def test_a_kernel_of_a_file_becomes_a_bundle(run_vk, tmp_path, secret):  # noqa:
     assert (out == 2.5).all()
 
 
+def test_kernels_of_several_sizes_become_one_bundle(run_vk, tmp_path):  # noqa: F811
+    """Each takes the sizes that it has; a size that none has is a mistake."""
+    file = tmp_path / "two.py"
+    file.write_text(
+        KERNELS.read_text()
+        + """
+
+@vk.kernel
+def outer(a: Float[vk.Tensor, "K"], out: Float[vk.Tensor, "K N"]):
+    k, j = vk.tile("K"), vk.tile("N")
+    out[k, j] = a[k] * j
+"""
+    )
+    made, both = tmp_path / "two.vkb", ("build", f"{file}:scale", f"{file}:outer", "--no-plain", "-o")
+    code, output, errors = run_vk(*both, made, "--shapes", "M=6,N=37,K=3", "--dtype", "a=f64")
+    assert (code, errors) == (0, "")
+    assert "2 kernel(s), 2 pieces of code" in output.replace("\n", " ")
+    bundle, out = vk.load(made, trust="unsigned"), np.empty((3, 37), np.float32)
+    bundle.outer(np.arange(3.0), out)
+    assert (out == np.outer(np.arange(3), np.arange(37))).all()
+    code, _, errors = run_vk(*both, made, "--shapes", "M=6,N=37,K=3,R=2")
+    assert code == 2
+    assert "has no size 'R'" in errors
+
+
 def test_mistakes_are_told(run_vk, tmp_path):  # noqa: F811
     for options, said in {
         ("--targets", "cpu:x86-64-v9"): "no instruction set",

@@ -127,6 +127,26 @@ def test_a_mistake_is_one_message_and_code_2(vk, own, monkeypatch, name):
     assert "Traceback" not in said
 
 
+@pytest.mark.usefixtures("fake_compiler")
+def test_kernels_take_the_sizes_and_constants_that_they_have(vk, own):
+    """Kernels of a file and of the library in one run, of different sizes."""
+    text = """
+@vk.kernel
+def outer(a: Float[vk.Tensor, "K"], out: Float[vk.Tensor, "K N"]):
+    k, j = vk.tile("K"), vk.tile("N")
+    out[k, j] = a[k] * j
+"""
+    own.write_text(OWN + text)
+    names = f"{own}:scale", f"{own}:outer", "softmax_rows"
+    options = "--targets", "t4", "--constants", "mode=a", "--json", "-"
+    _, output, _ = vk(*names, *options, "--shape", "M=4,N=8,K=16")
+    shapes = {cell["kernel"].rpartition(":")[2]: cell["shape"] for cell in json.loads(output)["cells"]}
+    assert shapes == {"scale": {"M": 4, "N": 8}, "outer": {"K": 16, "N": 8}, "softmax_rows": {"M": 4, "N": 8}}
+    code, _, said = vk(*names, *options, "--shape", "M=4,N=8,K=16,Q=2")
+    assert code == 2
+    assert "has no size 'Q'" in said
+
+
 def test_all_is_every_kernel_of_the_catalogue():
     with InspectPool(1) as pool:
         cases = resolve_cases(["all"], parse_specialisation(None, None, None), JitOptions(), CATALOGUE, pool)

@@ -60,9 +60,11 @@ def resolve_tasks(
 
     On a CPU there is one task per kernel, with sizes for which a call takes about a millisecond, in float32 if
     supported; on a GPU the sizes are those of the catalogue. For `all` and families, kernels that do not fit the
-    request are left out. Raises `OptionError` for unknown names and contradictions, and `FileError` for a file that
-    does not run.
+    request are left out. A size, tensor or constant of the request needs to be one of some kernel's, not of all.
+    Raises `OptionError` for unknown names and contradictions, and `FileError` for a file that does not run.
     """
+    sources = [source for name in names for source in _sources_named(name, catalogue)]
+    refuse_unknown(request, [_declared(source) for source in sources], " and ".join(dict.fromkeys(names)))
     tasks: list[Task] = []
     for name in names:
         if is_in_file(name):
@@ -78,10 +80,23 @@ def resolve_tasks(
     return tasks
 
 
+def _sources_named(name: str, catalogue: Catalogue) -> list[KernelSource]:
+    if is_in_file(name):
+        return [source_in_file(name)]
+    return [KernelSource(entry.name, entry.module) for entry in _entries_named(name, catalogue)]
+
+
+def _declared(source: KernelSource) -> Sequence[Parameter]:
+    return kernel_of(Task(source.reference, {}, {})).parameters
+
+
 def _library_task(entry: CatalogueEntry, name: str, request: SpecialisationRequest, on_gpu: bool) -> Task | None:
+    source = KernelSource(entry.name, entry.module)
     try:
         _refuse_dtype(entry, request)
-        return _task(KernelSource(entry.name, entry.module), request, entry, on_gpu)
+        if name != entry.name:
+            refuse_unknown(request, [_declared(source)], source.shown)
+        return _task(source, request, entry, on_gpu)
     except OptionError:
         if name == entry.name:
             raise
@@ -92,7 +107,6 @@ def _task(
     source: KernelSource, request: SpecialisationRequest, entry: CatalogueEntry | None = None, on_gpu: bool = True
 ) -> Task:
     kernel = kernel_of(Task(source.reference, {}, {}))
-    refuse_unknown(request, [kernel.parameters], source.shown)
     if entry is None:
         return specialise(source, kernel.parameters, request)
     shape = entry.shape if on_gpu else kernel.samples.cpu_sizes or entry.shape
@@ -116,11 +130,24 @@ def resolve_cases(
     entries = _checked_entries([name for name in names if not is_in_file(name)], request, catalogue)
     if jit.are_given and entries:
         raise OptionError("--signature, --warps and --stages apply to plain Triton kernels, given as FILE.py:KERNEL")
-    if entries:
-        declared = [kernel_of(Task(f"{entry.module}:{entry.name}", {}, {})).parameters for entry in entries]
-        refuse_unknown(request, declared, " and ".join(dict.fromkeys(names)))
+    described = {name: describe(pool, source_in_file(name)) for name in files}
+    own = {name: _parameters(answer) for name, answer in described.items() if answer["kind"] != "jit"}
+    if jit.are_given and own:
+        raise OptionError(
+            f"{next(iter(own))} is a vk.kernel; --signature, --warps and --stages apply to plain Triton kernels"
+        )
+    if entries or own:
+        declared = [_declared(KernelSource(entry.name, entry.module)) for entry in entries]
+        refuse_unknown(request, [*declared, *own.values()], " and ".join(dict.fromkeys(names)))
     cases = {json.dumps(case.as_request()): case for case in (_library_case(entry, request) for entry in entries)}
-    return [*cases.values(), *(case for name in files for case in _cases_in_file(name, request, jit, pool))]
+    found: list[Case] = [*cases.values()]
+    for name, answer in described.items():
+        source = source_in_file(name)
+        if name in own:
+            found.append(kernel_case(specialise(source, own[name], request), own[name], request))
+        else:
+            found += _jit_cases(source, answer, request, jit)
+    return found
 
 
 def resolve_case(
@@ -195,22 +222,15 @@ def _library_case(entry: CatalogueEntry, request: SpecialisationRequest) -> Kern
     return case(False) if samples.gpu_constants is None else replace(case(False), on_gpus=case(True))
 
 
-def _cases_in_file(name: str, request: SpecialisationRequest, jit: JitOptions, pool: InspectPool) -> list[Case]:
-    source = source_in_file(name)
-    answer = describe(pool, source)
-    if answer["kind"] == "jit":
-        return _jit_cases(source, answer, request, jit)
-    if jit.are_given:
-        raise OptionError(f"{name} is a vk.kernel; --signature, --warps and --stages apply to plain Triton kernels")
-    parameters = [
+def _parameters(answer: dict[str, Any]) -> list[Parameter]:
+    """The parameters of a `@vk.kernel` that a worker described."""
+    return [
         Parameter(
             each["name"], each["kind"], tuple(each["dimensions"]), tuple(each["dtypes"]),
             each["default"] if each["optional"] else Parameter.MISSING,
         )
         for each in answer["parameters"]
     ]  # fmt: skip
-    refuse_unknown(request, [parameters], name)
-    return [kernel_case(specialise(source, parameters, request), parameters, request)]
 
 
 def _jit_cases(
