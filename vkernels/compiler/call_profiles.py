@@ -12,12 +12,9 @@ from dataclasses import astuple, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
-from xdsl.dialects.builtin import ModuleOp
-
 from vkernels.ir.fork_safe import fork_safe_lock
 from vkernels.ir.plan import Plan
 from vkernels.ir.plan_json import frozen
-from vkernels.ir.text import print_module
 from vkernels.targets.present import present_cpu
 
 from .arguments import Arguments, dense_strides
@@ -156,6 +153,10 @@ class CallProfiles:
 def call_key(compilation: Compilation, arguments: Arguments, device: str | None = None) -> CallKey:
     """The key of a call on the device of this name, by default this machine's CPU."""
     request = compilation.request
+    from xdsl.dialects.builtin import ModuleOp  # which programs with bundles do without
+
+    from vkernels.ir.text import print_module
+
     text = print_module(ModuleOp([compilation.ir.kernel.clone()]))
     dtypes = arguments.dtypes
     return CallKey(

@@ -49,7 +49,8 @@ def test_all_commands_come_to_one_plan(tmp_path):
     assert judged.planned is not None
     assert plan_from_json(judged.planned.plan) == plan_from_json(explained.findings.plan) == made.plan
     assert stage.stages["ttir"] == explained.stages["ttir"]
-    assert (judged.planned.judged, explained.findings.judged) == (COUNT, COUNT)
+    assert judged.planned.judged == explained.findings.judged
+    assert COUNT <= judged.planned.judged <= COUNT + 2  # two neighbours of the best at most
     assert alone.planned is not None
     assert alone.planned.judged == 0
 
