@@ -42,7 +42,8 @@ class Loops:
     `store(memory, blocks, steps)`; `work(memory, vectors, steps)`, which stores each vector after `WORK` multiply-adds,
     and `work_past`, which does so past the caches if the address allows it; `copy(memory, blocks, steps)` to as many
     blocks after these, and `copy_past`; `gather(memory, places, blocks, steps)`, where `places` has the position of
-    each vector, an i32 counted in vectors. The rest: see `calibration_accesses`.
+    each vector, an i32 counted in vectors, and `gather_2` and `gather_4`, where it has those of the first of as many
+    vectors side by side. The rest: see `calibration_accesses`.
     """
 
     multiply: Callable[..., None]
@@ -55,6 +56,8 @@ class Loops:
     copy: Callable[..., None]
     copy_past: Callable[..., None]
     gather: Callable[..., None]
+    gather_2: Callable[..., None]
+    gather_4: Callable[..., None]
     chain: Callable[..., None]
     scatter: Callable[..., None]
     apart: Callable[..., None]
@@ -71,8 +74,8 @@ class Loops:
 
 
 WORDS = {
-    "multiply": 2, "wait": 2, "chain": 2, "gather": 4, "scatter": 4, "found": 4, "found_twice": 4, "atomic": 4,
-    "update": 4,
+    "multiply": 2, "wait": 2, "chain": 2, "gather": 4, "gather_2": 4, "gather_4": 4, "scatter": 4, "found": 4,
+    "found_twice": 4, "atomic": 4, "update": 4,
 }  # fmt: skip
 """Parameters of each loop that has not three: memory, blocks and steps."""
 
@@ -111,7 +114,9 @@ declare {floats} @llvm.fmuladd({floats}, {floats}, {floats})
 {_working("work_past", floats, register_bytes, True)}
 {_copying("copy", floats, register_bytes, "")}
 {_copying("copy_past", floats, register_bytes, ", !nontemporal !0")}
-{_gathering(floats)}
+{_gathering("gather", floats, 1)}
+{_gathering("gather_2", floats, 2)}
+{_gathering("gather_4", floats, 4)}
 {_chain(floats)}
 {access_loops(register_bytes)}
 !0 = !{{i32 1}}
@@ -213,19 +218,19 @@ def _copying(name: str, floats: str, register_bytes: int, how: str) -> str:
     return _over_blocks(name, body, floats, None, f"%vectors = mul i64 %blocks, {LOADED_VECTORS}")
 
 
-def _gathering(floats: str) -> str:
+def _gathering(name: str, floats: str, row: int) -> str:
+    """Each place is that of `row` vectors."""
     body = [f"%s{n} = phi {floats} [%r{n}, %pass], [%t{n}, %loop]" for n in range(LOADED_VECTORS)]
-    for n in range(LOADED_VECTORS):
-        body += [f"%q{n} = getelementptr i32, ptr %here, i64 {n}", f"%i{n} = load i32, ptr %q{n}, align 4"]
-        body += [f"%p{n} = getelementptr {floats}, ptr %at, i32 %i{n}", f"%v{n} = load {floats}, ptr %p{n}, align 8"]
-        body += [f"%t{n} = call {floats} @llvm.fmuladd({floats} %v{n}, {floats} %a, {floats} %s{n})"]
+    for n in range(0, LOADED_VECTORS, row):
+        body += [f"%q{n} = getelementptr i32, ptr %here, i64 {n // row}", f"%i{n} = load i32, ptr %q{n}, align 4"]
+        body += [f"%p{n} = getelementptr {floats}, ptr %at, i32 %i{n}"]
+        body += [f"%p{n + k} = getelementptr {floats}, ptr %p{n}, i64 {k}" for k in range(1, row)]
+        for k in range(n, n + row):
+            body += [f"%v{k} = load {floats}, ptr %p{k}, align 8"]
+            body += [f"%t{k} = call {floats} @llvm.fmuladd({floats} %v{k}, {floats} %a, {floats} %s{k})"]
     first = f"%first = inttoptr i64 %places to ptr\n  %a = load {floats}, ptr %at, align 8"
-    return function_text(
-        "gather",
-        first,
-        passes_text(body, "%first", "i32", LOADED_VECTORS, *sums_text(floats, LOADED_VECTORS)),
-        "i64 %places, ",
-    )
+    passes = passes_text(body, "%first", "i32", LOADED_VECTORS // row, *sums_text(floats, LOADED_VECTORS))
+    return function_text(name, first, passes, "i64 %places, ")
 
 
 def _over_blocks(name: str, body: list[str], element: str, kind: str | None, first: str = "") -> str:
