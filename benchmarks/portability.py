@@ -2,11 +2,14 @@
 
     python benchmarks/portability.py run RECORDS.jsonl [--only softmax] [--on h100] [--few] [--again] [--workers 1]
     python benchmarks/portability.py fixed RECORDS.jsonl [--sizes large]
+    python benchmarks/portability.py plan RECORDS.jsonl [--only softmax] [--on h100] [--few]
     python benchmarks/portability.py show RECORDS.jsonl [--html FILE] [--markdown FILE]
 
 `run` appends one JSON object a cell, those of `vk check` and the name of its size, and may be stopped and begun again:
 what is there already is left out, and what the compile cache knows is not compiled anew. `fixed` compiles, for every
-target, the one plan that was chosen for the largest GPU. Of several records of a cell the last counts.
+target, the one plan that was chosen for the largest GPU. `plan` compiles nothing: it prints how close to the roofline
+the chosen plans of the first table's kernels are modelled, from records of its own. Of several records of a cell the
+last counts.
 Where the installed Triton has no compiler for a device, another version may add to the same records.
 """
 
@@ -24,6 +27,7 @@ from typing import Annotated, Any
 import typer
 from common import json_lines
 from portability_cases import DTYPES, LARGEST, SIZES, SUBJECTS, case_of, one_of_each, targets
+from portability_plans import FIRST, plan_cells, show_planned
 from portability_show import as_html, as_markdown, print_matrix
 from rich.console import Console
 
@@ -192,6 +196,26 @@ def fixed(
         raise typer.BadParameter(f"{records} has no plan for {LARGEST}: `run` it for this target first")
     works = works_for(known, only, on, sizes.split(","), again, fixed=True, few=few)
     Writer(records, workers, seconds, sum(len(work.targets) for work in works)).run(works)
+
+
+@app.command()
+def plan(
+    records: Path,
+    only: Annotated[str, typer.Option(help="Names of kernels between commas.")] = ",".join(FIRST),
+    on: On = "",
+    sizes: Sizes = EVERY_SIZE,
+    dtypes: Dtypes = EVERY_DTYPE,
+    few: Few = False,
+) -> None:
+    """Plan every cell that RECORDS lacks, without compiling, and say how close to the roofline all are modelled."""
+    calibrate_cpu()
+    known = records_in(records)
+    for work in works_for(known, only, on, sizes.split(","), False, False, few, dtypes.split(",")):
+        if work.case.source.name in only.split(","):
+            planned = plan_cells(work.case, work.targets, work.record, records)
+            name = f"{work.case.source.name} {work.case.dtype} {work.record['size']}"
+            console.print(f"{name}: {planned} of {len(work.targets)} planned")
+    show_planned(records_in(records).values(), Console(highlight=False, width=max(console.width, WIDE)))
 
 
 @app.command()

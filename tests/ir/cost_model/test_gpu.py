@@ -217,6 +217,17 @@ def test_whole_numbers_of_64_bits_take_no_units_of_float64():
     assert parts == model_plan(read_space(kernel_of(module), {"M": 4096, "N": 4096}, slower), plan).parts
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_whole_numbers_of_64_bits_do_not_slow_down_floats_beside_them(dtype):
+    """Where segments begin is computed in 64 bits once for each row, and sums of their values in 32: as many operations
+    in one loop as where values have a loop of their own."""
+    kernel = kernel_of(build("sum_segments", dtype)[1])
+    space = read_space(kernel, {"S": 4097, "R": 4096, "E": 1 << 21}, limits_of(target_named("h100-sxm5-80")))
+    one = Plan({"r": 16}, {"a": 32}, lanes="a", order=("r",), warps=1)
+    apart = replace(one, chunks={"a": 16})
+    assert model_plan(space, one).parts["operations"] < 1.5 * model_plan(space, apart).parts["operations"]
+
+
 def test_dots_on_plain_units_take_the_registers_and_the_shared_memory_that_their_binaries_take():
     """Of f32 products: predicted are from 0.6 to 1.4 times the registers, and all of the shared memory."""
     found = {  # rows, columns, chunk, warps, stages: registers and bytes of a binary for sm_90

@@ -220,17 +220,22 @@ def _largest(loop: Loop, at: PlanBatch) -> Numbers:
     """Words of the largest tile of a loop, but of dots."""
     found = at.terms.loops
     if ("words", loop) not in found:
-        words = (at.tile(step.axes) * loop.element_bytes / 4 for step in loop.steps if not step.is_dot)
+        words = (at.tile(step.axes) * _words(step, loop) for step in loop.steps if not step.is_dot)
         found["words", loop] = reduce(np.maximum, words, 0)
     return found["words", loop]
+
+
+def _words(step: LoopStep, loop: Loop) -> int:
+    """Words of an element of a step's tile."""
+    return 2 if step.in_int64 or loop.is_of_float64 else 1
 
 
 def _work(loop: Loop, at: PlanBatch, limits: Limits, threads: Numbers) -> _Work:
     at = at.within(loop)
     ranged = at.all_trips(loop.ranges)
     runs = at.programs * ranged
-    wide = "float64" if loop.in_float64 else "int64"
-    rate = limits.multiply_adds.get(wide if loop.element_bytes == 8 else "float32", 1e10)
+    rate = limits.multiply_adds.get("float64" if loop.is_of_float64 else "float32", 1e10)
+    of_int64 = 1.0 if loop.is_of_float64 else max(1.0, rate / limits.multiply_adds.get("int64", rate))
     operations: Numbers = 0.0
     tensor: Numbers = 0.0
     on_chip: Numbers = 0.0
@@ -267,7 +272,7 @@ def _work(loop: Loop, at: PlanBatch, limits: Limits, threads: Numbers) -> _Work:
                         read = np.maximum(read, accesses)
             elif step.operations:
                 needed = step.operations - (saved_by_approximating(step.origin) if step.origin is not None else 0)
-                again = plain * times_repeated(step, repeated)
+                again = plain * times_repeated(step, repeated) * (of_int64 if step.in_int64 else 1)
                 once = once + times * np.maximum(at.tile(step.axes), threads) * needed * again
             if step.completes or (step.reduced is not None and (step.reduced in at.choices.held or not loop.axes)):
                 shuffles = _shuffles(at, step, limits)

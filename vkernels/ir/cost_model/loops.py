@@ -90,7 +90,7 @@ class LoopStep:
     axes of its left operand alone, of its right one alone, and the contracted one. `beside`: the axes of all that the
     operation does that it is a part of, such as a range. `turned`: GPUs let the right operand of a dot give the rows
     (`dot_orientation`). `is_chained`: of a dot, whether its result goes into another one. `ragged`: axes along which
-    the ranges around a touch end after different numbers of trips.
+    the ranges around a touch end after different numbers of trips. `in_int64`: its operations give integers of 64 bits.
     `origin`: the operation of the kernel that it is for.
     """
 
@@ -106,6 +106,7 @@ class LoopStep:
     turned: bool = False
     is_chained: bool = False
     ragged: Axes = ()
+    in_int64: bool = False
     origin: Operation | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -182,6 +183,11 @@ class Loop:
     @cached_property
     def has_dots(self) -> bool:
         return any(step.is_dot for step in self.steps)
+
+    @property
+    def is_of_float64(self) -> bool:
+        """Whether most of what it computes has 8 bytes, and some of that are floats."""
+        return self.element_bytes == 8 and self.in_float64
 
     def merged(self, named: frozenset[str]) -> Loop:
         """The same work, whatever is accessed: steps that differ in that alone are one, which counts several times.

@@ -265,7 +265,11 @@ class _Reader:
             worked = _work_axes(op)
             if operations and worked is not None:
                 reduced = op.axis.data if isinstance(op, ReductionOp | ScanOp) else None
-                yield LoopStep(worked, operations, ranges, reduced=reduced, scans=isinstance(op, ScanOp), origin=op)
+                widths = self._widths(op)
+                yield LoopStep(
+                    worked, operations, ranges, reduced=reduced, scans=isinstance(op, ScanOp),
+                    in_int64=widths.wide > 0 and not widths.in_float64, origin=op,
+                )  # fmt: skip
 
     def _touch(self, op: AccessOp) -> LoopAccess:
         offsets = [op.offset_of(dimension) for dimension in range(len(op.index))]
