@@ -157,17 +157,6 @@ def test_a_hash_table():
 
 
 @vk.kernel
-def of_one_axis(count: Int[vk.Tensor, "1"], x: Int[vk.Tensor, "N"]):
-    i = vk.tile("N")
-    x[i] = vk.atomic_add(count[0], 1)
-
-
-def test_each_program_must_have_updates():
-    with pytest.raises(vk.PlanError, match="lacks a tile axis"):
-        of_one_axis(np.zeros(1, np.int64), np.zeros(5, np.int64))
-
-
-@vk.kernel
 def two_of_them(first: Int[vk.Tensor, "N"], second: Int[vk.Tensor, "N"], old: Int[vk.Tensor, "N"]):
     i = vk.tile("N")
     old[i] = vk.atomic_add(first[i], 1)

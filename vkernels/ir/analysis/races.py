@@ -6,16 +6,17 @@ Both depend only on the kernel, not on a plan: `programs_meet` finds conflicts o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
 from xdsl.ir import Operation, SSAValue
 
-from ..dialect import KernelOp, RangeOp, TensorArgumentType, TileOp, WholeOp
+from ..dialect import KernelOp, RangeOp, TensorArgumentType, TileOp, WholeOp, WriteOp, axes_of
 from ..dialect.blocks import terminator
 from .accesses import LOOPS, MemoryAccess, accesses_of, ancestors, constant_of, same_index
 from .grid_phases import grid_steps
+from .launch_axes import axes_between_waits
 from .meeting import clash, fixed_axes
 
 
@@ -35,11 +36,19 @@ class Race:
 def find_races(kernel: KernelOp) -> Iterator[Race]:
     """The races of a kernel as written. Without any, its plan may have any number of programs."""
     found = accesses_of(kernel)
-    extents = {op.axis.data: constant_of(op.extent) for op in kernel.body.block.ops if isinstance(op, TileOp | WholeOp)}
-    alone = {axis for axis, extent in extents.items() if extent is not None and extent <= 1}
+    alone = _alone(kernel)
     yield from lost_updates(found, alone)
     tiles = [op.axis.data for op in kernel.body.block.ops if isinstance(op, TileOp)]
-    yield from programs_meet(found, [axis for axis in tiles if axis not in alone], grid_steps(kernel))
+    yield from programs_meet(kernel, found, [axis for axis in tiles if axis not in alone])
+
+
+def unknown_results(kernel: KernelOp) -> Iterator[tuple[WriteOp, str]]:
+    """Atomics whose results are used, with a tile axis that the updated value lacks: one of the programs along it makes
+    the update, and the others would not know what it found."""
+    alone, axes_at = _alone(kernel), axes_between_waits(kernel)
+    for op in kernel.walk():
+        if isinstance(op, WriteOp) and any(result.uses for result in op.results):
+            yield from ((op, axis) for axis in axes_at(op) if axis not in alone and axis not in axes_of(op.tile))
 
 
 def lost_updates(found: Iterable[MemoryAccess], alone: Collection[str]) -> Iterator[Race]:
@@ -60,14 +69,13 @@ def lost_updates(found: Iterable[MemoryAccess], alone: Collection[str]) -> Itera
                 yield Race(access, load, free[0], True)
 
 
-def programs_meet(
-    found: Iterable[MemoryAccess], axes: Collection[str], step_of: Callable[[Operation], int]
-) -> Iterator[Race]:
+def programs_meet(kernel: KernelOp, found: Iterable[MemoryAccess], axes: Collection[str]) -> Iterator[Race]:
     """Accesses to a tensor, one of them a write, with which programs along one of `axes` may touch the same element.
 
     Only the first program along an axis makes writes that lack the axis, so two such writes do not conflict; nor do
-    accesses between which all programs wait for one another. `step_of`: see `grid_steps`.
+    accesses between which all programs wait for one another.
     """
+    step_of, axes_at = grid_steps(kernel), axes_between_waits(kernel)
     of_tensors: dict[SSAValue, list[MemoryAccess]] = {}
     for access in found if axes else ():
         if isinstance(access.base.type, TensorArgumentType):
@@ -78,11 +86,17 @@ def programs_meet(
                 continue
             *_, loop = (None, *(op for op in ancestors(one.op) if isinstance(op, LOOPS)))
             fixed = fixed_axes(one, other, loop)  # what changes in any loop around changes in the outermost
-            free = [] if fixed is None else [axis for axis in axes if axis not in fixed]
+            free = [] if fixed is None else [axis for axis in axes if axis not in fixed and axis in axes_at(one.op)]
             for axis in free:
                 if not (one.writes and other.writes and axis not in one.axes | other.axes):
                     write, rest = (other, one) if other.writes else (one, other)
                     yield Race(write, rest, axis, not rest.writes and _is_update(write, rest))
+
+
+def _alone(kernel: KernelOp) -> set[str]:
+    """Axes with one position, whatever the sizes."""
+    extents = {op.axis.data: constant_of(op.extent) for op in kernel.body.block.ops if isinstance(op, TileOp | WholeOp)}
+    return {axis for axis, extent in extents.items() if extent is not None and extent <= 1}
 
 
 def _is_update(write: MemoryAccess, load: MemoryAccess) -> bool:

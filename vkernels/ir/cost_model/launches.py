@@ -10,12 +10,13 @@ from xdsl.ir import Operation, SSAValue
 
 from ..analysis.grid_phases import ends_of_launches
 from ..analysis.kernel_analysis import KernelAnalysis
+from ..analysis.launch_axes import launch_axes
 from ..analysis.schedule.find_online import check_launches
 from ..analysis.schedule.nests import NestSchedule, label_of
 from ..dialect import AccessOp, KernelOp, PhaseOp, ScratchOp, axes_of
 from .item_widths import bytes_of
 from .loops import Axes, Loop, LoopAccess, LoopStep
-from .plan_batch import PlanBatch
+from .plan_batch import NO_TERMS, PlanBatch
 
 
 @dataclass(frozen=True)
@@ -74,25 +75,30 @@ def cut_loops(loops: Sequence[Loop], schedule: NestSchedule, tiles: Axes, launch
             if step.touch is not None and step.touch.home is not None:
                 by_launch.setdefault(step.touch.place, set()).add(number_of.get(loop.phase, -1))
     lasting = {place for place, numbers in by_launch.items() if len(numbers) > 1}
-    found = [_lasting(loop, lasting, tiles) for loop in loops]
+    axes = [tuple(tile for tile in tiles if tile in each) for each in launch_axes(analysis.kernel).of(launches)]
+    found = [_lasting(loop, lasting, axes[number_of.get(loop.phase, -1)]) for loop in loops]
     for crossing in _crossing(analysis, launches):
         for number, writes in ((crossing.made, True), *((number, False) for number in crossing.used)):
             at = [n for n, loop in enumerate(found) if number_of.get(loop.phase, -1) == number]
             if at:
                 place = at[-1] if writes else at[0]
-                step = _handed_on(crossing.value, writes, tiles)
+                step = _handed_on(crossing.value, writes, axes[number])
                 found[place] = replace(found[place], steps=(*found[place].steps, step))
     return tuple(found)
 
 
 def parts_of(at: PlanBatch) -> list[PlanBatch]:
-    """A batch for each launch, of its own loops."""
+    """A batch for each launch, of its own loops and programs."""
     number_of = launch_of_phases(at.launched)
     last = len(at.launched) - 1
     batches: list[PlanBatch] = []
-    for number in range(len(at.launched)):
+    for number, tiles in enumerate(at.launch_tiles):
         loops = tuple(loop for loop in at.loops if number_of.get(loop.phase, last) == number)
-        batches.append(replace(at, loops=loops, launched=(), copied=0.0 if number else at.copied))
+        order = tuple(axis for axis in at.choices.order if axis in tiles)
+        some = (
+            at if order == at.choices.order else replace(at, choices=replace(at.choices, order=order), terms=NO_TERMS)
+        )
+        batches.append(replace(some, loops=loops, launched=(), launch_tiles=(), copied=0.0 if number else at.copied))
     return batches
 
 

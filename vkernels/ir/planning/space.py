@@ -13,6 +13,7 @@ from ..analyses import annotate_needs, phases_of
 from ..analysis.axes import resolve_axes
 from ..analysis.grid_phases import grid_phases
 from ..analysis.kernel_analysis import KernelAnalysis
+from ..analysis.launch_axes import launch_axes
 from ..analysis.masks.conditions import is_tested
 from ..analysis.needs import Needs, NeedsDevice, NeedsUse
 from ..analysis.private_copies import meeting_axes, padding_of, private_tensors
@@ -246,8 +247,9 @@ class PlanSearchSpace:
             self.loops(choices), choices, sizes, self.extents,
             self.needs.splittable.get(choices.split, ()) if choices.split else (),
             shares, warps, stages, resident,
-            phases_of_launches(self.kernel, choices.launches) if choices.launches else (), self.updates, self.regions,
-            self.sizes, terms=terms,
+            phases_of_launches(self.kernel, choices.launches) if choices.launches else (),
+            launch_axes(self.kernel).of(choices.launches) if choices.launches else (),
+            self.updates, self.regions, self.sizes, terms=terms,
             copied=sum(self.tensor_bytes(tensors_of(self.kernel)[name]) for name in choices.k_major),
         )  # fmt: skip
 

@@ -6,10 +6,11 @@ import ast
 from collections.abc import Mapping
 
 from xdsl.dialects.builtin import FileLineColLoc
+from xdsl.ir import Operation
 
-from vkernels.ir.analysis.races import Race, find_races
+from vkernels.ir.analysis.races import Race, find_races, unknown_results
 from vkernels.ir.dialect import KernelOp
-from vkernels.ir.errors import RaceError, SourceError
+from vkernels.ir.errors import AxisError, RaceError, SourceError
 from vkernels.ir.locations import place_of
 
 from .frame import CallFrame
@@ -21,16 +22,23 @@ _ATOMIC = "`vk.atomic_add`, `vk.atomic_max` and `vk.atomic_min` update a place a
 
 
 def refuse_races(kernel: KernelOp, sites: Sites) -> None:
-    """Raise `RaceError` for the first race of a kernel."""
+    """Raise `RaceError` for the first race of a kernel, `AxisError` for an atomic's result that only one of several
+    programs would know."""
     race = next(find_races(kernel), None)
     if race is not None:
         raise _error(race, sites)
+    for op, axis in unknown_results(kernel):
+        message = f"the result of an atomic is used, and the updated value lacks the tile axis `{axis}`"
+        help = (
+            f"One of the programs along `{axis}` makes the update: the others would not know what it found. Give the "
+            f"value the axis: `vk.full(({axis},), 1)` has an update for each position of `{axis}`."
+        )
+        raise _located(op, sites, AxisError, message, help)
 
 
 def _error(race: Race, sites: Sites) -> SourceError:
     name = race.write.base.name_hint or "memory"
-    location = race.write.op.location
-    site = sites.get(location) if isinstance(location, FileLineColLoc) else None
+    site = _site(race.write.op, sites)
     if race.is_update:
         message = f"positions of `{race.axis}` may share an element of `{name}`: all but one of their updates are lost"
         help = _ATOMIC if site is None else _instead(*site)
@@ -41,10 +49,20 @@ def _error(race: Race, sites: Sites) -> SourceError:
             f"Programs run in any order and at once. Use another tensor for one of the two, make `{race.axis}` a whole "
             "axis, or let all programs wait in between with `vk.phase(grid=True)`."
         )
+    return _located(race.write.op, sites, RaceError, message, help)
+
+
+def _located(op: Operation, sites: Sites, kind: type[SourceError], message: str, help: str) -> SourceError:
+    """An error at the author's line of an operation."""
+    site = _site(op, sites)
     if site is None:
-        return RaceError(message, place_of(race.write.op), help)
+        return kind(message, place_of(op), help)
     frame, node = site
-    return frame.error(node, RaceError, message, help)
+    return frame.error(node, kind, message, help)
+
+
+def _site(op: Operation, sites: Sites) -> tuple[CallFrame, ast.AST] | None:
+    return sites.get(op.location) if isinstance(op.location, FileLineColLoc) else None
 
 
 def _also(race: Race) -> str:

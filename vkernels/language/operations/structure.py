@@ -50,7 +50,7 @@ def phase(name: str | None = None, grid: bool = False) -> None:
     """End the phase: everything before is complete before anything after begins. `name` names the one that begins.
 
     `grid`: complete in all programs, so that each may read what others wrote: what comes after is a launch of its own,
-    with the same programs. Not in loops or branches.
+    with programs along the tile axes that it has. Not in loops or branches.
     """
     if not isinstance(grid, bool):
         raise Mistake(TypeMismatchError, "expected True or False for `grid`", culprit=grid)

@@ -21,6 +21,7 @@ from ...facts import Facts
 from ...plan import Home, Plan
 from ..accesses import has_effect
 from ..k_major import Contracted, contracted_by_dots
+from ..launch_axes import launch_axes
 from ..schedule.find_copies import find_copies
 from ..schedule.make_schedule import make_schedule
 from ..split_scans import scans_by_depth
@@ -50,6 +51,7 @@ def needs_of(kernel: KernelOp) -> Needs:
         _contracted(flow),
         _splittable(flow),
         _scanned(kernel),
+        launch_axes(kernel),
         scratch,
         swap,
         distinct_reads(flow),

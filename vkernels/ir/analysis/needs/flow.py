@@ -16,6 +16,7 @@ from ...facts import Facts
 from ..accesses import has_effect, inputs_of
 from ..axes import INTEGER_ARITHMETIC, Arithmetic, MappedAxis, evaluate
 from ..kernel_analysis import KernelAnalysis
+from ..launch_axes import launch_axes
 from ..scaled_operands import ScaledParts, scaled_parts
 from ..schedule.find_online import groups_along
 from ..schedule.nests import label_of
@@ -30,7 +31,8 @@ class Flow:
     `members`: for each phase, the operations that it may execute, with 1 where it does and 0 where not. `moved`: sums
     that the phase of a maximum computes if the plan goes online, with that phase and 1 where it does. `homed`: results
     of such dots that may be accumulated in their homes, with the axis that is summed. `complete`: maxima and sums of
-    which such a loop carries no tile of partial results, with 1 where it does not.
+    which such a loop carries no tile of partial results, with 1 where it does not. `tiles`: the tile axes that programs
+    lie along.
     """
 
     kernel: KernelOp
@@ -41,6 +43,7 @@ class Flow:
     moved: dict[Operation, tuple[PhaseOp, Expr]] = field(default_factory=dict)
     homed: dict[SSAValue, str] = field(default_factory=dict)
     complete: dict[Operation, Expr] = field(default_factory=dict)
+    tiles: frozenset[str] = frozenset()
 
     @cached_property
     def phases(self) -> list[PhaseOp]:
@@ -66,6 +69,11 @@ class Flow:
                     source = self.analysis.source(result) if isinstance(op, PhaseOp) else result
                     found.setdefault(source, label_of(result))
         return found
+
+    def in_launch_of(self, phase: PhaseOp) -> Flow:
+        """The same with the programs that run a phase, where others do not."""
+        tiles = launch_axes(self.kernel).of_phase(phase.phase.data)
+        return self if tiles >= self.tiles else replace(self, tiles=tiles)
 
     def chunked(self, value: SSAValue) -> Expr:
         """1 where any axis of a value is processed in chunks."""
@@ -111,7 +119,7 @@ def read_flow(kernel: KernelOp) -> Flow:
                 raise UnsupportedError(f"the extent of axis {axis} of {kernel.sym_name.data} is no arithmetic on sizes")
             extents[axis] = extent
     sizes = {name: symbol(f"{'tile' if axis.is_tile else 'chunk'}.{name}") for name, axis in axes.items()}
-    flow = Flow(kernel, KernelAnalysis(kernel, axes), extents, sizes)
+    flow = Flow(kernel, KernelAnalysis(kernel, axes), extents, sizes, tiles=frozenset(launch_axes(kernel).tiles))
     flow.moved = _moved(flow)
     for phase in flow.phases:
         flow.members[phase] = _members(flow, phase)

@@ -14,6 +14,7 @@ from ...errors import PlanError
 from ...plan import Home, Plan
 from ..block_lengths import sums_of_blocks
 from ..k_major import Contracted
+from ..launch_axes import LaunchAxes
 from .algebra import Expr, Function, compiled, evaluated, most, names_in, of_arrays, of_numbers
 from .device import UNKNOWN_TRIPS, NeedsDevice, constants_for
 from .records import SUMS, AxisNeed, Columns, Crossing, Dot, NeedsUse, PhaseNeeds, PhaseQuantities, Scratchpad
@@ -44,8 +45,8 @@ class Needs:
     `pieces(a, b)`: a / b, rounded up; `fits(a, b)`: 1 where a is at least b.
     `splittable`: for each such axis, the launches of a kernel split along it, each with whether programs share the
     axis. `scanned`: axes that scans go along, each with whether one is by a function of the author's own.
-    `contracted`: tensors that dots alone take. `found`: cache of what needs and planners compute from the kernel alone,
-    independent of sizes and limits.
+    `launch_axes`: tile axes of each launch. `contracted`: tensors that dots alone take. `found`: cache of what needs
+    and planners compute from the kernel alone, independent of sizes and limits.
     """
 
     kernel: str
@@ -58,6 +59,7 @@ class Needs:
     contracted: Mapping[str, Contracted]
     splittable: Mapping[str, tuple[bool, ...]]
     scanned: Mapping[str, bool]
+    launch_axes: LaunchAxes
     scratch_bytes: Expr
     swap_bytes: Expr
     distinct_read_bytes: Expr
@@ -247,7 +249,9 @@ class Needs:
         grid = plan.private_copies if plan.private_copies > 1 else prod(along.values())
         split = plan.split
         if split is None:
-            return (*grids, *[grid] * (len(plan.launches) + 1))
+            tiles = self.launch_axes.of(plan.launches)
+            alike = len(tiles) == 1 or plan.private_copies > 1
+            return (*grids, *(grid if alike else prod(along[axis] for axis in each) for each in tiles))
         shared = self.splittable.get(split, (True,))
         return (*grids, *(grid * plan.splits[split] if shares else grid for shares in shared))
 

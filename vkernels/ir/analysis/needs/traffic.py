@@ -53,7 +53,7 @@ TrafficTerms = dict[str, list[Expr]]
 def traffic_of(flow: Flow, phase: PhaseOp) -> dict[str, Expr]:
     """What a phase moves and computes: its members as often as the loops around it run."""
     found: TrafficTerms = defaultdict(list)
-    trips = flow.trips(phase)
+    flow, trips = flow.in_launch_of(phase), flow.trips(phase)
     for item, weight in flow.members[phase].items():
         for op, times in walk(item, weight * trips):
             _count(flow, found, op, times)
@@ -93,7 +93,7 @@ def _count(flow: Flow, found: TrafficTerms, op: Operation, times: Expr) -> None:
 def elements(flow: Flow, axes: tuple[str, ...], exact: bool = False) -> Expr:
     """Elements of a tile in all programs and chunks, including those out of range unless `exact`.
 
-    Every program repeats what does not depend on its tile axes or on a split axis.
+    Every program of the launch repeats what does not depend on its tile axes or on a split axis.
     """
     factors = []
     for name, axis in flow.analysis.axes.items():
@@ -102,7 +102,7 @@ def elements(flow: Flow, axes: tuple[str, ...], exact: bool = False) -> Expr:
         if name in axes:
             factors.append(extent if exact else count * size)
         elif axis.is_tile:
-            factors.append(count)
+            factors += [count] if name in flow.tiles else []
         else:
             factors.append(symbol(f"split.{name}"))
     return product(factors)

@@ -163,21 +163,23 @@ def _as_i64(frame: LoopFrame, value: SSAValue) -> SSAValue:
 
 def _add_store(state: MappingState, frame: LoopFrame, made: AccessOp, op: AccessOp) -> None:
     """Append a store. Only the first program along each tile axis that a tensor's store lacks makes it."""
-    firsts = [
-        frame.add(arith.CmpiOp(coordinate, frame.number(0), "eq"))
-        for axis, coordinate in state.coordinates.items()
+    lacking = [
+        axis
+        for axis in state.coordinates
         if isinstance(op.base.type, TensorArgumentType) and axis not in axes_of(op.tile)
         if not (state.axes[axis].is_tile and state.axes[axis].has_one_program)
     ]
-    if not firsts:
+    if not lacking:
         frame.add_for(op.results, made)
         return
     if op.results:
+        name = lacking[0]
         raise PlanError(
-            "an atomic whose result is used lacks a tile axis: one of its programs would know the result",
+            f"an atomic whose result is used lacks axis `{name}`: one of the programs along it would know the result",
             place_of(op),
-            help="Give the value all tile axes: `vk.full((i,), 1)` has an update for each position of `i`.",
+            help=f"Give the value the axis: `vk.full(({name},), 1)` has an update for each position of `{name}`.",
         )
+    firsts = [frame.add(arith.CmpiOp(state.coordinates[axis], frame.number(0), "eq")) for axis in lacking]
     regions = [Region(Block([made, scf.YieldOp.create()])), Region()]
     frame.block.add_op(scf.IfOp.create(operands=[joined(frame, firsts)], regions=regions, location=op.location))
 

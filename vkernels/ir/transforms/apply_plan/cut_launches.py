@@ -10,6 +10,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from ...analysis.accesses import inputs_of
 from ...analysis.grid_phases import ends_of_launches, grid_phases
+from ...analysis.launch_axes import launch_axes
 from ...analysis.schedule.find_online import check_launches
 from ...analysis.schedule.nests import label_of
 from ...dialect import (
@@ -72,6 +73,8 @@ def emit_cut(state: MappingState) -> None:
     """Emit a launch for each part that the plan cuts the kernel into."""
     parts = _cut(state)
     state.lasting.update(dict.fromkeys(_lasting(state, parts)))
+    tiles = launch_axes(state.kernel).of(state.plan.launches)
+    state.along.update(_along(parts, tiles))
     buffers: dict[SSAValue, SSAValue] = {}
     for number, part in enumerate(parts):
         wanted = {value for later in parts[number + 1 :] for value in later.kept}
@@ -79,8 +82,10 @@ def emit_cut(state: MappingState) -> None:
         made = [value for op in ops for value in op.results if value in wanted]
         for value in made:
             sizes = [state.top.number(state.axes[axis].size) for axis in axes_of(value)]
-            buffers[value] = state.buffer_for_programs(label_of(value), sizes, element_of(value))
+            buffers[value] = state.buffer_for_programs(label_of(value), sizes, element_of(value), value)
+        state.tiles = tiles[number]
         emit_launch(state, part.label, (), partial(_fill, state, part, made, buffers))
+    state.tiles = None
 
 
 def _cut(planned: PlannedKernel) -> list[_Part]:
@@ -103,6 +108,14 @@ def _lasting(planned: PlannedKernel, parts: Sequence[_Part]) -> list[SSAValue]:
                 f"{label_of(home)} crosses launches, which shared memory does not outlast", about=label_of(home)
             )
     return [*homes, *_lasting_scratchpads(planned, parts)]
+
+
+def _along(parts: Sequence[_Part], tiles: Sequence[frozenset[str]]) -> dict[SSAValue, frozenset[str]]:
+    """For what outlasts launches, the tile axes of the programs that make it."""
+    made = {op: number for number, part in enumerate(parts) for top in part.ops for op in top.walk()}
+    values = {value for part in parts for value in (*part.kept, *part.homes)}
+    pads = {pad: tiles[number] for number, part in enumerate(parts) for pad in part.scratchpads}
+    return {**pads, **{value: tiles[made[_owner(value)]] for value in values}}
 
 
 def _parts(kernel: KernelOp, plan: Plan) -> list[_Part]:
@@ -194,4 +207,4 @@ def _fill(
 
 
 def _index(state: MappingState, value: SSAValue) -> list[tuple[list[tuple[str, int]], SSAValue | None]]:
-    return [*state.program_index(), *(([(name, 1)], None) for name in axes_of(value))]
+    return [*state.program_index(value), *(([(name, 1)], None) for name in axes_of(value))]

@@ -97,7 +97,7 @@ def lasting(
     found = state.lasting[value]
     if found is None:
         sizes = [state.top.number(d) if isinstance(d, int) else _length_of(state, d, words) for d in shape]
-        found = state.lasting[value] = state.buffer_for_programs(label, sizes, element)
+        found = state.lasting[value] = state.buffer_for_programs(label, sizes, element, value)
         found.name_hint = label
     return found
 
@@ -170,5 +170,5 @@ def first_indices(state: MappingState, base: SSAValue) -> tuple[list[SSAValue], 
     """Offsets and indices before the memory's own dimensions: the program's part of memory that outlasts launches."""
     if base not in state.lasting:
         return [], []
-    offsets = [offset for _, offset in state.program_index() if offset is not None]
+    offsets = [offset for _, offset in state.program_index(base) if offset is not None]
     return offsets, [IndexAttr([], number) for number in range(len(offsets))]

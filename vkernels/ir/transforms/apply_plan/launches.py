@@ -21,7 +21,7 @@ from .swizzle import swizzled
 def emit_launch(
     state: MappingState, label: str, splits: Sequence[MappedAxis], body: Callable[[LoopFrame], None]
 ) -> None:
-    """A launch over the programs of all tile axes, then of the split axes; `body` fills each variant."""
+    """A launch over the programs of its tile axes, then of the split axes; `body` fills each variant."""
     tiles = state.program_axes()
     coordinates = [*tiles, *splits]
     grid = [state.programs_along(axis) for axis in coordinates]
@@ -29,7 +29,8 @@ def emit_launch(
     frame = state.launch = LoopFrame(block, state.top)
     for axis, argument in zip(coordinates, block.args, strict=True):
         argument.name_hint = f"p_{axis.name}"
-    places = swizzled(frame, state.plan.swizzle, block.args, grid)
+    swizzle = state.plan.swizzle if state.has_all_tiles else 1
+    places = swizzled(frame, swizzle, block.args, grid)
     state.coordinates = {axis.name: place for axis, place in zip(coordinates, places, strict=True)}
     begin_launch(state, frame)
     for axis in splits:

@@ -64,16 +64,17 @@ class KMajorCopy:
 class MappingState(PlannedKernel):
     """A kernel with its plan, and what has been emitted so far.
 
-    `top`: the mapped kernel's top level. `gpu`: whether it is for one. `launch`: the launch that is being filled,
-    with its program `coordinates` by axis. `homes`: memory of the launch, by the value that names the home.
-    `second`: second copies of its scratchpads. `packed`: for the result of a packed tensor's load, the pack and its
-    buffer of shape [programs along each batch axis and the tile axis, elements along the whole axis, elements of a
-    tile], or as `packs.py` has it. `words`: dots that run on a dot unit. `word_homes`: values whose homes hold
-    words. `excess`: for the result of an operand's load, its pack and a buffer of what flipping the other operand
-    changes in the sum, to be added, of shape [programs along each batch axis and the tile axis, elements of a
-    tile]. `lasting`: homes and scratchpads that outlast launches, by the value that names each, with their buffer
-    once it exists. `partials`: buffers of partial results along a split axis, by the result of the reduction or scan.
-    `begins`: what scans of this program's part of a split axis begin with, by their results.
+    `top`: the mapped kernel's top level. `gpu`: whether it is for one. `launch`: the launch that is being filled, with
+    its program `coordinates` by axis. `tiles`: the tile axes that its programs lie along; all where None. `homes`:
+    memory of the launch, by the value that names the home. `second`: second copies of its scratchpads. `packed`: for
+    the result of a packed tensor's load, the pack and its buffer of shape [programs along each batch axis and the tile
+    axis, elements along the whole axis, elements of a tile], or as `packs.py` has it. `words`: dots that run on a dot
+    unit. `word_homes`: values whose homes hold words. `excess`: for the result of an operand's load, its pack and a
+    buffer of what flipping the other operand changes in the sum, to be added, of shape [programs along each batch axis
+    and the tile axis, elements of a tile]. `lasting`: homes and scratchpads that outlast launches, by the value that
+    names each, with their buffer once it exists. `along`: the tile axes of the programs that have parts of their own
+    of what outlasts launches. `partials`: buffers of partial results along a split axis, by the result of the
+    reduction or scan. `begins`: what scans of this program's part of a split axis begin with, by their results.
     `exclusive`: tensors that no two programs of the launch update at once. `copies`: private copies of those, where
     there are several, with the number of the program's own. `k_major`: copies of tensors that loads read in their
     place.
@@ -82,6 +83,7 @@ class MappingState(PlannedKernel):
     top: LoopFrame
     gpu: bool = False
     launch: LoopFrame | None = None
+    tiles: frozenset[str] | None = None
     coordinates: dict[str, SSAValue] = field(default_factory=dict)
     homes: dict[SSAValue, SSAValue] = field(default_factory=dict)
     second: dict[SSAValue, SSAValue] = field(default_factory=dict)
@@ -90,6 +92,7 @@ class MappingState(PlannedKernel):
     word_homes: Mapping[SSAValue, HomeOfWords] = field(default_factory=dict)
     excess: dict[SSAValue, tuple[Pack, SSAValue]] = field(default_factory=dict)
     lasting: dict[SSAValue, SSAValue | None] = field(default_factory=dict)
+    along: dict[SSAValue, frozenset[str]] = field(default_factory=dict)
     partials: dict[SSAValue, SSAValue] = field(default_factory=dict)
     begins: dict[SSAValue, SSAValue] = field(default_factory=dict)
     exclusive: frozenset[SSAValue] = frozenset()
@@ -116,13 +119,28 @@ class MappingState(PlannedKernel):
     # Programs and sizes, at the top level
 
     def program_axes(self) -> list[MappedAxis]:
-        """The tile axes from the slowest to the fastest program coordinate."""
-        order = [*self.plan.order, *(name for name in self.axes if name not in self.plan.order)]
-        return [self.axes[name] for name in order if self.axes[name].is_tile]
+        """The tile axes of the launch's programs, from the slowest to the fastest coordinate."""
+        return self._in_order(self.tiles)
 
-    def program_index(self) -> list[tuple[list[tuple[str, int]], SSAValue | None]]:
-        """The first indices into a buffer of all programs: this program's."""
-        return [([], self.coordinates[tile.name]) for tile in self.program_axes()]
+    @property
+    def has_all_tiles(self) -> bool:
+        """Whether the launch's programs lie along all tile axes of the kernel."""
+        return self.program_axes() == self._in_order(None)
+
+    def axes_of_programs(self, value: SSAValue | None) -> list[MappedAxis]:
+        """The tile axes of the programs that have parts of memory of their own for a value or scratchpad."""
+        return self._in_order(self.tiles if value is None else self.along.get(value, self.tiles))
+
+    def _in_order(self, names: frozenset[str] | None) -> list[MappedAxis]:
+        order = [*self.plan.order, *(name for name in self.axes if name not in self.plan.order)]
+        return [self.axes[name] for name in order if self.axes[name].is_tile and (names is None or name in names)]
+
+    def program_index(self, value: SSAValue | None = None) -> list[tuple[list[tuple[str, int]], SSAValue | None]]:
+        """The first indices into the buffer of a value for programs: this program's; the first program's along axes
+        that this launch lacks."""
+        assert self.launch is not None, "in a launch"
+        first = self.launch.number(0)
+        return [([], self.coordinates.get(tile.name, first)) for tile in self.axes_of_programs(value)]
 
     def programs_along(self, axis: MappedAxis) -> SSAValue:
         """The number of programs along an axis."""
@@ -146,9 +164,11 @@ class MappingState(PlannedKernel):
             return self.extent_of(axis)
         return top.combined(arith.MuliOp, top.combined(arith.CeilDivSIOp, self.extent_of(axis), size), size)
 
-    def buffer_for_programs(self, label: str, sizes: Sequence[SSAValue], element: Attribute) -> SSAValue:
+    def buffer_for_programs(
+        self, label: str, sizes: Sequence[SSAValue], element: Attribute, value: SSAValue | None = None
+    ) -> SSAValue:
         """A buffer at the top level with a part for each program: [programs along each tile axis, `sizes`]."""
-        sizes = [*map(self.programs_along, self.program_axes()), *sizes]
+        sizes = [*map(self.programs_along, self.axes_of_programs(value)), *sizes]
         known = [self.top.known(size) for size in sizes]
         type_ = BufferType([DYNAMIC_INDEX if n is None else n for n in known], element)
         return self.top.add(BufferOp(label, [size for size, n in zip(sizes, known, strict=True) if n is None], type_))

@@ -230,7 +230,7 @@ def emit_chunks(
         first, last = found.first, found.last
         body = _guarded(state, name, reach, found, body)
     step = frame.number(axis.size)
-    is_partial = any(tile.is_tile and frame.span(tile.name).count is not None for tile in state.axes.values())
+    is_partial = any(frame.span(tile.name).count is not None for tile in state.program_axes())
     if axis.exact or is_partial:
         totals = _loop(frame, name, first, last, step, None if axis.exact else stop, initial, body)
         give_roles(state, name, totals)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ...analysis.axes import MappedAxis, resolve_axes
-from ...analysis.grid_phases import grid_steps
 from ...analysis.kernel_analysis import KernelAnalysis
 from ...analysis.places import located
 from ...analysis.races import programs_meet
@@ -65,7 +64,7 @@ def _check_programs(analysis: KernelAnalysis) -> None:
     """Raise `PlanError` where a tensor is written, and accessed again at possibly another program's positions."""
     shared = [axis.name for axis in analysis.axes.values() if axis.is_tile and not axis.has_one_program]
     found = [access for item in analysis.phase for access in analysis.accesses(item)]
-    for race in programs_meet(found, shared, grid_steps(analysis.kernel)):
+    for race in programs_meet(analysis.kernel, found, shared):
         raise PlanError(
             f"{race.write.base.name_hint or 'a tensor'} is written and accessed again at positions that programs"
             f" along {race.axis} share",
