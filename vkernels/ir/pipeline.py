@@ -75,7 +75,7 @@ def gpu_pipeline(
         ApplyPlan(plan, facts, gpu=True),
         FormScaledDots(formats.scaled, formats.bfloat16),
         InsertBarriers(),
-        BlockSums(gpu=True),
+        BlockSums(gpu=True, threads=warp * plan.warps),
         VectoriseSums(warp * plan.warps),
         LoadAhead(plan.stages - 1),
         ExpandFormats(not formats.float8, halves=True),

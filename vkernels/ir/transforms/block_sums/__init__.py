@@ -21,24 +21,29 @@ from ...facts import Facts
 from .blocks import add_in_blocks, spill_totals
 from .paths import PathReader
 
+THREADS = 128
+"""Threads of a GPU's program, where nothing is said of them."""
+
 
 @dataclass(frozen=True)
 class BlockSums(ModulePass):
     """Cut every loop of a mapped kernel that may make more float additions than one block into loops over blocks.
 
-    Loops that are short by the facts remain as they are. `gpu`: so do sums of matrix units.
+    Loops that are short by the facts remain as they are. `gpu`: so do sums of matrix units. `threads`: of a GPU's
+    program.
     """
 
     name = "block-sums"
     result = "mapped IR in which long sums are added up in blocks"
 
     gpu: bool = False
+    threads: int = THREADS
 
     def apply(self, context: Context, module: ModuleOp) -> None:
-        block_sums(module, self.gpu)
+        block_sums(module, self.gpu, self.threads)
 
 
-def block_sums(module: ModuleOp, on_gpu: bool = False) -> None:
+def block_sums(module: ModuleOp, on_gpu: bool = False, threads: int = THREADS) -> None:
     """Run the pass on every mapped kernel of a module."""
     for mapped in module.ops:
         if isinstance(mapped, MappedOp):
@@ -46,7 +51,8 @@ def block_sums(module: ModuleOp, on_gpu: bool = False) -> None:
             reader = PathReader(Facts.from_attribute(mapped.facts), lanes, on_gpu)
             loops = [op for op in mapped.walk() if isinstance(op, scf.ForOp)]
             inside_out = reversed(loops)
-            bodies = [body for loop in inside_out for body in add_in_blocks(loop, reader, BlockLengths.on(on_gpu))]
+            lengths = BlockLengths.on(on_gpu)
+            bodies = [body for loop in inside_out for body in add_in_blocks(loop, reader, lengths, threads)]
             for body in () if on_gpu else bodies:
                 spill_totals(body)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import prod
 
 from xdsl.builder import Builder
 from xdsl.dialects import scf
@@ -12,20 +13,22 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from ...analysis.accesses import constant_of
 from ...analysis.block_lengths import BlockLengths
-from ...dialect import BroadcastOp, ReloadOp, SpillOp, arith
+from ...dialect import BroadcastOp, DotOp, ReloadOp, SpillOp, arith, sizes_of
 from ...dialect.blocks import terminator
 from ...dialect.combining import constant
 from .paths import RESCALED_ATTRIBUTE, Path, PathReader, most_trips
 
+A_THREAD = 16
+"""Elements of sums that a GPU's thread has at most where a loop whose length depends on data adds in blocks."""
 
-def add_in_blocks(loop: scf.ForOp, reader: PathReader, lengths: BlockLengths) -> list[Block]:
+
+def add_in_blocks(loop: scf.ForOp, reader: PathReader, lengths: BlockLengths, threads: int) -> list[Block]:
     """Cut a loop that may add more than one block into blocks, whose sums are added in the same way.
 
-    Returns the bodies of the loops over blocks.
+    `threads`: of a GPU's program. Returns the bodies of the loops over blocks.
 
     Sums that the loop reads, as scans do, are compensated, without blocks. If the length of a loop depends on data, a
-    CPU keeps a copy of the loop as it is for short lengths; a GPU, where registers cost more than arithmetic,
-    compensates throughout.
+    CPU keeps a copy of the loop as it is for short lengths; a GPU compensates each addition where blocks cost more.
     """
     sums = reader.sums(loop)
     if not sums:
@@ -34,7 +37,7 @@ def add_in_blocks(loop: scf.ForOp, reader: PathReader, lengths: BlockLengths) ->
     trips = most_trips(loop, reader.facts)
     if trips is not None and trips <= block:
         return []
-    compensates = trips is None and reader.on_gpu
+    compensates = trips is None and reader.on_gpu and not _has_room_for_blocks(loop, sums, threads)
     if now := [n for n, path in sums.items() if path.is_read or (compensates and path.is_one_addition)]:
         loop = _compensate(loop, now)
     if not (sums := reader.sums(loop)):
@@ -50,6 +53,17 @@ def add_in_blocks(loop: scf.ForOp, reader: PathReader, lengths: BlockLengths) ->
         bodies.append(outer.body.block)
         _compensate(outer, sums)
     return bodies
+
+
+def _has_room_for_blocks(loop: scf.ForOp, sums: Iterable[int], threads: int) -> bool:
+    """Whether a GPU has registers for the sum of a block beside that of all and its rounding error, and nothing is lost
+    where the loop stops after each block, as loops of dots are pipelined.
+
+    Compensation is seven instructions for each element and addition, where adding a product is one.
+    """
+    if any(isinstance(op, DotOp) for op in loop.walk()):
+        return False
+    return sum(prod(sizes_of(loop.iter_args[number].type).values()) for number in sums) <= A_THREAD * threads
 
 
 def _beside_short(loop: scf.ForOp, block: int) -> scf.ForOp:
