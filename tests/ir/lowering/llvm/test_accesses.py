@@ -79,6 +79,26 @@ def test_any_strides(lanes: str) -> None:
         np.testing.assert_array_equal(out, view)
 
 
+@pytest.mark.parametrize(("element", "dtype"), [("i8", np.int8), ("f16", np.float16), ("i16", np.int16)])
+@pytest.mark.parametrize("register_bytes", [16, 64])
+@pytest.mark.parametrize("strides", [(43, 1), (-3, 7), (1, 0), (2, -11)])
+def test_narrow_lanes_apart_touch_nothing_between(element: str, dtype, register_bytes: int, strides) -> None:
+    """Of small elements each lane has an address of its own, of any strides and of strides that are known."""
+    seed = int(np.random.default_rng().integers(1 << 30))
+    print("seed", seed)
+    rng = np.random.default_rng(seed)
+    rows, lanes = 3, 27
+    base = rng.integers(-99, 99, 1200).astype(dtype)
+    view = np.lib.stride_tricks.as_strided(base[600:], (rows, lanes), [stride * base.itemsize for stride in strides])
+    for known in (STRIDED, facts({"x": list(strides), "out": [1, 31]})):
+        text = copy_text("[i, j]", "[i, j]", rows, lanes, known).replace("f32", element)
+        memory = rng.integers(-99, 99, (lanes, 31)).astype(dtype)
+        expected, out = memory.copy(), memory.T[:rows]
+        expected.T[:rows] = view
+        run(text, [view, out, rows, lanes], {"M": rows, "N": lanes}, register_bytes=register_bytes)
+        np.testing.assert_array_equal(memory, expected)
+
+
 @pytest.mark.parametrize("lanes", ["i", "j"])
 def test_a_known_stride_of_zero_repeats_an_element(lanes: str) -> None:
     known = facts({"x": [0, 1], "out": [-1, 1]})

@@ -56,6 +56,9 @@ def _pieces(state: LlvmState, spilled: AddressedMemory, tile: SSAValue) -> Itera
         start += width
 
 
+GATHERED = 4
+"""Bytes of the smallest elements that processors gather and scatter. LLVM takes lanes of smaller ones one by one, and
+each address out of a vector of addresses first, which takes longer than all else."""
 LINE = 64
 """Bytes of a line of the caches, which one prefetch asks for. A longer line is asked for twice."""
 ATOMIC_FLOATS = {"add": "fadd", "max": "fmaximum", "min": "fminimum"}
@@ -201,6 +204,9 @@ def load(access: AddressedAccess, place: Address, element: str) -> str:
         found = load_apart(emit, place.pointer, distances, element, align)
         if found is not None:
             return found
+    if place.mask is None and align < GATHERED and (apart := access.lane_pointers(place)):
+        loads = (f"llvm.load {each} {{alignment = {align} : i64}} : !llvm.ptr -> {element}" for each in apart)
+        return emit.gathered([emit.operation(each) for each in loads], element)
     if place.mask is not None and place.step == -1:
         return _load_reversed(access, place, place.mask, element)
     mask_type = vector("i1", width)
@@ -268,6 +274,11 @@ def store(access: AddressedAccess, place: Address, value: str, element: str, str
         return
     distances = () if place.step in (0, 1) else place.distances
     if distances and store_apart(emit, place.pointer, value, distances, element, align, place.mask):
+        return
+    if place.mask is None and align < GATHERED and (apart := access.lane_pointers(place)):
+        for lane, one in enumerate(apart):
+            part = emit.extract(value, lane, element, width)
+            emit.line(f"llvm.store {part}, {one} {{alignment = {align} : i64}} : {element}, !llvm.ptr")
         return
     mask = place.mask or emit.filled("true", "i1", width)
     if place.step != 1:

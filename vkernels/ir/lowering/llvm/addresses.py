@@ -14,6 +14,9 @@ from .emit import NOTHING_BYTES, LlvmEmitter, Number, vector
 from .state import AddressedMemory, LlvmState
 from .tiles import Register, RegisterLayout, RegisterTile, element_bytes
 
+LANES_BESIDE = 4
+"""Lanes whose addresses begin at that of the first of them: a step times 1, 2 or 4 is part of an instruction."""
+
 
 @dataclass(frozen=True)
 class Address:
@@ -218,6 +221,20 @@ class AddressedAccess:
         if offsets is None:
             return self.emit.splat(place.pointer, "!llvm.ptr", place.width)
         return self.emit.offset(place.pointer, offsets, self.memory.element, place.width)
+
+    def lane_pointers(self, place: Address) -> list[str]:
+        """The pointer of each of a place's lanes; none where an index finds each."""
+        emit, element, step = self.emit, self.memory.element, place.step
+        if place.apart:
+            return [emit.offset(place.pointer, distance, element) for distance in place.apart]
+        if step is None:
+            return []
+        found = [place.pointer]
+        for lane in range(1, place.width):  # from the first of each few, as instructions add up to so many steps
+            begin, beyond = divmod(lane, LANES_BESIDE)
+            base, distance = (begin * LANES_BESIDE, beyond) if beyond else (lane - LANES_BESIDE, LANES_BESIDE)
+            found.append(emit.offset(found[base], emit.multiply(distance, step), element))
+        return found
 
     # Which elements are active
 
