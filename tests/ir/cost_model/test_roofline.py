@@ -95,6 +95,20 @@ def test_what_indices_find_is_read_again_as_far_as_no_cache_holds_it():
     assert of("csr_times_dense", many, limits=within).moved == dense + rest
 
 
+@pytest.mark.parametrize("target", ["mi350x", "t4", "h100-sxm5-80"])
+def test_what_indices_find_comes_from_the_last_cache_but_for_what_a_first_one_holds(target):
+    """Of 4096 rows of 256 bytes a multiprocessor may take a sector of 64 each, which is 256 KiB."""
+    limits = limits_of(target_named(target))
+    sizes = {"S": 4097, "R": 4096, "E": 1 << 16, "K": 4096, "C": 64}
+    first = {"mi350x": 32 << 10, "t4": 64 << 10, "h100-sxm5-80": 228 << 10}[target]
+    found = of("csr_times_dense", sizes, limits=limits)
+    again = 4 * (1 << 16) * 64 - 4 * 4096 * 64
+    drawn = found.moved + again * (1 - first / (4096 * 64))
+    assert found.parts["memory"] == pytest.approx(
+        max(drawn / (CACHE_REACHED * limits.cache_bandwidth), found.moved / limits.memory_bandwidth)
+    )
+
+
 def of_text(name, sizes, limits=LIMITS):
     return roofline(kernel_of(text(name)[1]), sizes, limits)
 

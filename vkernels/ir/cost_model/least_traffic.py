@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from math import prod
+from math import inf, prod
 
 from xdsl.ir import SSAValue
 
@@ -18,11 +18,12 @@ _Taken = tuple[Elements | None, ...]
 
 @dataclass
 class BytesOfTensor:
-    """Bytes of a tensor: of the `whole`, that are `gathered` by indices which may point anywhere, and of elements that
-    are `read` and `written`, each once."""
+    """Bytes of a tensor: of the `whole`, that are `gathered` by indices which may point anywhere, in rows of which the
+    shortest has `row` bytes, and of elements that are `read` and `written`, each once."""
 
     whole: int
     gathered: float = 0.0
+    row: float = inf
     read: _Union = field(default_factory=lambda: _Union())
     written: _Union = field(default_factory=lambda: _Union())
 
@@ -75,7 +76,10 @@ def bytes_of_tensors(
             side.accesses.append((min(asked, reached * width), taken))
         else:
             side.found += asked
-            tensor.gathered += asked if is_found and side is tensor.read else 0.0
+            if is_found and side is tensor.read:
+                rows = prod(length for each, length in zip(taken, shape, strict=True) if each is None)
+                tensor.gathered += asked
+                tensor.row = min(tensor.row, tensor.whole / max(1, rows))
     return list(found.values())
 
 

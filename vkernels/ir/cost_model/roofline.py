@@ -16,6 +16,8 @@ computed twice, and no tile has anything in excess.
 Where indices come out of other tensors they may point anywhere: of a tensor larger than the last cache, what that does
 not hold is read again for every element. A loop whose bounds come out of tensors makes as many trips
 as planning takes it to make; of such kernels this is the roofline of data of that kind.
+What programs draw of such tensors comes from the last cache again, too, but for what the first cache of a
+multiprocessor holds: each multiprocessor takes at least a line, or a sector, of every row that indices may find.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ from .bank_conflicts import times_of_rows
 from .chains import chain_cycles
 from .core_rates import cpu_rates
 from .extents import extents_of
-from .gpu import CACHE_REACHED
+from .gpu import CACHE_REACHED, GPU_LEVEL_1, MEMORY_SECTOR, room_of
 from .item_widths import bytes_of, tensor_dtype, tensor_rate
 from .least_traffic import BytesOfTensor, bytes_of_tensors
 from .loops import Axes, Loop, LoopAccess, LoopStep
@@ -88,7 +90,8 @@ def roofline(kernel: KernelOp, sizes: Mapping[str, int], limits: Limits, needs: 
     work = list(_work(kernel, needs, extents, sizes))
     tensors = bytes_of_tensors(kernel, [(each.loop, each.step, each.part) for each in work], extents, sizes)
     moved = sum(each.moved + _found_again(each, limits) for each in tensors)
-    return Roofline(_parts(kernel, work, moved, extents, limits), limits.launch_seconds, moved)
+    drawn = max(moved, sum(each.moved + _drawn_again(each, limits) for each in tensors))
+    return Roofline(_parts(kernel, work, moved, drawn, extents, limits), limits.launch_seconds, moved)
 
 
 @dataclass(frozen=True)
@@ -155,7 +158,7 @@ def _loops(kernel: KernelOp, needs: Needs, tiles: Axes, sizes: Mapping[str, int]
 
 
 def _parts(
-    kernel: KernelOp, work: list[_Work], moved: float, extents: Mapping[str, int], limits: Limits
+    kernel: KernelOp, work: list[_Work], moved: float, drawn: float, extents: Mapping[str, int], limits: Limits
 ) -> dict[str, float]:
     plain, wide, tensor, scratch = 0.0, 0.0, 0.0, 0.0
     for each in work:
@@ -175,11 +178,11 @@ def _parts(
             counted = not isinstance(op, UNCOUNTED_OPERATIONS) and not op.regions and axes_touched(op)
             operations = OPERATION_COUNTS.get(op.name, 1) * each.times if counted else 0.0
         plain, wide = plain + operations * (not each.is_wide), wide + operations * each.is_wide
-    drawn = limits.cache_bandwidth * (CACHE_REACHED if limits.warp > 1 else 1)
+    bandwidth = limits.cache_bandwidth * (CACHE_REACHED if limits.warp > 1 else 1)
     kept = 0 if limits.warp > 1 else min(moved, limits.cache)
     rates = limits.multiply_adds
     return {
-        "memory": max((moved - kept) / limits.memory_bandwidth, moved / drawn),
+        "memory": max((moved - kept) / limits.memory_bandwidth, drawn / bandwidth),
         "operations": max(plain / rates["float32"], wide / rates.get("float64", rates["float32"])) / A_MULTIPLY_ADD,
         "tensor cores": tensor,
         "shared memory": scratch / limits.shared_bandwidth if limits.warp > 1 else 0.0,
@@ -225,3 +228,19 @@ def _found_again(tensor: BytesOfTensor, limits: Limits) -> float:
     """Bytes that are read more than once because the indices may point anywhere."""
     again = max(0.0, tensor.gathered - tensor.whole)
     return again * max(0.0, 1 - limits.cache / max(1, tensor.whole))
+
+
+def _drawn_again(tensor: BytesOfTensor, limits: Limits) -> float:
+    """Bytes that come from the last cache more than once because the first cache of a multiprocessor, or of a core,
+    holds no more of them."""
+    again = max(0.0, tensor.gathered - tensor.whole)
+    taken = tensor.whole * min(1.0, MEMORY_SECTOR / max(1.0, tensor.row))
+    return again * max(0.0, 1 - _first_cache(limits) / max(1.0, taken))
+
+
+def _first_cache(limits: Limits) -> int:
+    """Bytes of a multiprocessor's first cache at most; of a CPU's core, of its second."""
+    if limits.warp == 1:
+        return limits.shared
+    room = room_of(limits)
+    return GPU_LEVEL_1 if room.is_apart else max(GPU_LEVEL_1, room.shared)
