@@ -143,6 +143,23 @@ def test_who_is_woken_too_late_says_again_that_it_sleeps(programs):
     pool.stop()
 
 
+@pytest.mark.skipif(not is_native(), reason="no native pool here")
+def test_calls_that_take_longer_than_said_wake_helpers_the_sooner(programs):
+    pool = Pool(Waiting(spin=1e-5, share=1e-9, wake=1e-3))
+    pool.reserve(2)
+    assert comes_to_sleep(pool)
+    pool._words[34] = 60 * 10**9  # calls within a minute count together
+    slots = Slots(1 << 22)  # takes more than a millisecond
+    call = WorkDescriptor([NativeLaunch(programs.add_one, 1 << 22)], slots.address, 2, 0, None)
+    call.set_seconds(1e-8)
+    pool.run(call)
+    assert pool._words[0] == 0, "shared at once"
+    pool.run(call)
+    assert pool._words[0] == 1, "not shared, although helpers missed enough"
+    pool.stop()
+    assert (slots.counts == 2).all()
+
+
 def comes_to_sleep(pool):
     """Wait until the pool's only helper is known to sleep; whether that comes."""
     deadline = time.monotonic() + 20

@@ -29,6 +29,9 @@ LONG = 1.0
 SECOND_THREAD = 31
 """The word of a pool that has the id of the team's second thread."""
 
+SPINS = 34
+"""The word of a pool that says how long it does not ask again whether a team spins."""
+
 
 @pytest.fixture(scope="module")
 def programs():
@@ -84,6 +87,10 @@ def test_a_team_runs_calls_while_it_spins_and_helpers_run_them_when_it_sleeps(po
     pool.run(call)
     assert pool.team_ended == 0
     pool._words[SECOND_THREAD] = threading.get_native_id()
+    pool._words[SPINS] = 10**12
+    pool.run(call)
+    assert pool.team_ended == 0, "asked again although it has just been seen at rest"
+    pool._words[SPINS] = 0
     pool.run(call)
     seen = pool.team_ended
     assert seen
@@ -91,7 +98,7 @@ def test_a_team_runs_calls_while_it_spins_and_helpers_run_them_when_it_sleeps(po
     time.sleep(0.01)  # longer than a team is said to spin without looking
     pool.run(call)
     assert pool.team_ended == seen
-    assert (slots.counts == 3).all()
+    assert (slots.counts == 4).all()
 
 
 def test_short_calls_stay_on_their_thread(pool, programs):

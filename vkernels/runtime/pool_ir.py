@@ -20,7 +20,7 @@ The *pool* is what threads share between calls:
     16 active: helpers that may be reading the call   17 the caller sleeps until `active` is 0
     18, 19, 20, 21 only with low priority: the number of the last call that is done, of the latest, whether its caller
     sleeps until it is done, and of the last one of which a helper has found no more to do
-    24 busy: a call is running   25 nanoseconds of calls that sleeping helpers missed   26 when the last one began
+    24 busy: a call is running   25 nanoseconds of calls that sleeping helpers missed   26 when the last one ended
     27 the process's id
     22 the thread that has a team of OpenMP's   29, 30 functions that give how many threads the calling thread's team
     has, and the number of one   31 the id of the second   28 when it last ended a call
@@ -32,6 +32,7 @@ The *pool* is what threads share between calls:
     40 thread ids of the first 64 helpers   104 a set of 1024 cores
     120 the board of priorities, 0 without one   121 priority   122, 123 the pools of high and low priority
     124 the thread that was asked for its class   125 turns since   126 whether it was idle
+    128 when the team was last seen at rest   129 the clock of its second thread when last seen
 
 Helper h sets bit min(h, 31) of `asleep` before it sleeps; who wakes it clears the bit. A wake-up names the bits of the
 helpers that the call wants, so that no other ones run.
@@ -53,7 +54,7 @@ from .pool_team_ir import TEAM
 from .pool_wait_ir import FUTEX, PAUSE, WAIT, YIELD
 from .pool_work_ir import WORK
 
-POOL_WORDS = 128
+POOL_WORDS = 136
 CALL_WORDS = 8
 LAUNCH_WORDS = 16
 PART_WORDS = 8
@@ -110,60 +111,25 @@ sum:
   %enough = icmp uge i64 %total, %least
   br i1 %enough, label %yes, label %no
 no:
-  store i64 %total, ptr %missed_at
+  store i64 %counts, ptr %missed_at
   ret i1 false
 yes:
   store i64 0, ptr %missed_at
   ret i1 true
 }}
 
-; Make a call ready to be shared: every thread has its part of every launch.
-define internal void @deal(ptr %call) {{
-entry:
-  %count = load i64, ptr %call
-  %threads_at = getelementptr i64, ptr %call, i64 2
-  %threads = load i64, ptr %threads_at
-  br label %launches
-launches:
-  %l = phi i64 [ 0, %entry ], [ %l_next, %dealt ]
-  %more = icmp slt i64 %l, %count
-  br i1 %more, label %launch, label %end
-launch:
-  %this = call ptr @launch_of(ptr %call, i64 %l)
-  %finished = getelementptr i64, ptr %this, i64 8
-  store i64 0, ptr %finished
-  %sleepers = getelementptr i64, ptr %this, i64 9
-  store i64 0, ptr %sleepers
-  %programs_at = getelementptr i64, ptr %this, i64 1
-  %programs = load i64, ptr %programs_at
-  %grain_at = getelementptr i64, ptr %this, i64 2
-  %grain = load i64, ptr %grain_at
-  %up = add i64 %programs, %grain
-  %up_less = sub i64 %up, 1
-  %units = udiv i64 %up_less, %grain
-  %each = udiv i64 %units, %threads
-  %rest = urem i64 %units, %threads
-  br label %parts
-parts:
-  %t = phi i64 [ 0, %launch ], [ %t_next, %part ]
-  %begin = phi i64 [ 0, %launch ], [ %end_of, %part ]
-  %one_more = icmp ult i64 %t, %rest
-  %extra = zext i1 %one_more to i64
-  %size = add i64 %each, %extra
-  %end_of = add i64 %begin, %size
-  %is_thread = icmp ult i64 %t, %threads
-  br i1 %is_thread, label %part, label %dealt
-part:
-  %part_at = call ptr @part_of(ptr %this, i64 %t)
-  %high = shl i64 %end_of, 32
-  %both = or i64 %high, %begin
-  store i64 %both, ptr %part_at
-  %t_next = add i64 %t, 1
-  br label %parts
-dealt:
-  %l_next = add i64 %l, 1
-  br label %launches
-end:
+; Run a call alone that sleeping helpers miss, and count how long it really took: the first ones take longer than said.
+define internal void @miss(ptr %pool, ptr %call, ptr %gate) {{
+  %last_at = getelementptr i64, ptr %pool, i64 26
+  %missed_at = getelementptr i64, ptr %pool, i64 25
+  %began = load i64, ptr %last_at
+  call void @alone(ptr %pool, ptr %call, ptr %gate)
+  %ended = call i64 @now()
+  %took = sub i64 %ended, %began
+  %counts = load i64, ptr %missed_at
+  %total = add i64 %counts, %took
+  store i64 %total, ptr %missed_at
+  store i64 %ended, ptr %last_at
   ret void
 }}
 
@@ -228,7 +194,11 @@ weigh:
   %all_lie = icmp eq i64 %lie, %bits
   %stays = xor i1 %wakes, true
   %alone = and i1 %all_lie, %stays
-  br i1 %alone, label %release, label %open
+  br i1 %alone, label %leave, label %open
+leave:
+  store atomic i64 0, ptr %busy seq_cst, align 8
+  call void @miss(ptr %pool, ptr %call, ptr %gate)
+  ret void
 release:
   store atomic i64 0, ptr %busy seq_cst, align 8
   br label %by_itself

@@ -3,7 +3,9 @@
 Torch's threads go on spinning for milliseconds after each of its parallel operations, as OpenMP's do, so that helpers
 of our own would share their cores with them. While they spin, a call that begins on the thread that they belong to
 is therefore run by them. While they sleep, helpers are faster: woken threads of OpenMP may come to lie on the core of
-the thread that spins until they are done. Functions are those of OpenMP that GCC, LLVM and Intel have alike.
+the thread that spins until they are done. Whether they spin is asked once in the time that a helper waits for a call:
+to ask takes as long as to hand a short call over, and helpers of our own are in their way for as long anyway. Functions
+are those of OpenMP that GCC, LLVM and Intel have alike.
 """
 
 from __future__ import annotations
@@ -54,16 +56,27 @@ look:
   %now = call i64 @now()
   %passed = sub i64 %now, %ended
   %just = icmp ult i64 %passed, SPINNING
-  br i1 %just, label %weigh, label %see
-see:
-  %runs = call i1 @member_runs(ptr %pool)
-  br i1 %runs, label %weigh, label %no
-weigh:
-  %takes_at = getelementptr i64, ptr %call, i64 6
-  %takes = load i64, ptr %takes_at
   %least_at = getelementptr i64, ptr %pool, i64 37
   %least = load i64, ptr %least_at
   %pays_from = mul i64 %least, TIMES
+  br i1 %just, label %weigh, label %recall
+recall:
+  %rested_at = getelementptr i64, ptr %pool, i64 128
+  %rested = load i64, ptr %rested_at
+  %since = sub i64 %now, %rested
+  %spins_at = getelementptr i64, ptr %pool, i64 34
+  %spins = load i64, ptr %spins_at
+  %still = icmp ult i64 %since, %spins
+  br i1 %still, label %no, label %see
+see:
+  %runs = call i1 @member_runs(ptr %pool)
+  br i1 %runs, label %weigh, label %rests
+rests:
+  store i64 %now, ptr %rested_at
+  br label %no
+weigh:
+  %takes_at = getelementptr i64, ptr %call, i64 6
+  %takes = load i64, ptr %takes_at
   %pays = icmp uge i64 %takes, %pays_from
   br i1 %pays, label %run, label %by_itself
 by_itself:
@@ -86,26 +99,28 @@ no:
   ret i1 false
 }
 
-; Whether the team's second thread runs at this moment: the clock of what it ran goes on.
+; Whether the team's second thread runs at this moment: the clock of what it ran goes on. Looking costs a system call, a
+; second one if the clock has gone on since the last time.
 define internal i1 @member_runs(ptr %pool) {
 entry:
-  %time = alloca [4 x i64], align 8
-  call void @llvm.memset.p0.i64(ptr %time, i8 0, i64 32, i1 false)
-  %again = getelementptr i64, ptr %time, i64 2
   %id_at = getelementptr i64, ptr %pool, i64 31
   %id = load i64, ptr %id_at
   %other = xor i64 %id, -1
   %high = shl i64 %other, 3
   %clock = or i64 %high, 6
   %name = trunc i64 %clock to i32
-  %_ = call i32 @clock_gettime(i32 %name, ptr %time)
-  %__ = call i32 @clock_gettime(i32 %name, ptr %again)
-  %ran_at = getelementptr i64, ptr %time, i64 1
-  %ran = load i64, ptr %ran_at
-  %then_at = getelementptr i64, ptr %time, i64 3
-  %then = load i64, ptr %then_at
+  %seen_at = getelementptr i64, ptr %pool, i64 129
+  %seen = load i64, ptr %seen_at
+  %ran = call i64 @time_of(i32 %name)
+  %rests = icmp eq i64 %ran, %seen
+  br i1 %rests, label %no, label %again
+again:
+  %then = call i64 @time_of(i32 %name)
+  store i64 %then, ptr %seen_at
   %goes_on = icmp ne i64 %ran, %then
   ret i1 %goes_on
+no:
+  ret i1 false
 }
 
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
@@ -124,6 +139,8 @@ entry:
   %most = call i32 %most_of()
   %id_at = getelementptr i64, ptr %pool, i64 31
   store i64 0, ptr %id_at
+  %rested_at = getelementptr i64, ptr %pool, i64 128
+  store i64 0, ptr %rested_at
   %parallel_at = getelementptr i64, ptr %pool, i64 127
   %parallel = load ptr, ptr %parallel_at
   call void %parallel(ptr @introduce, ptr %data, i32 %most, i32 0)

@@ -127,6 +127,56 @@ end:
   ret i64 %done
 }
 
+; Make a call ready to be shared: every thread has its part of every launch.
+define internal void @deal(ptr %call) {
+entry:
+  %count = load i64, ptr %call
+  %threads_at = getelementptr i64, ptr %call, i64 2
+  %threads = load i64, ptr %threads_at
+  br label %launches
+launches:
+  %l = phi i64 [ 0, %entry ], [ %l_next, %dealt ]
+  %more = icmp slt i64 %l, %count
+  br i1 %more, label %launch, label %end
+launch:
+  %this = call ptr @launch_of(ptr %call, i64 %l)
+  %finished = getelementptr i64, ptr %this, i64 8
+  store i64 0, ptr %finished
+  %sleepers = getelementptr i64, ptr %this, i64 9
+  store i64 0, ptr %sleepers
+  %programs_at = getelementptr i64, ptr %this, i64 1
+  %programs = load i64, ptr %programs_at
+  %grain_at = getelementptr i64, ptr %this, i64 2
+  %grain = load i64, ptr %grain_at
+  %up = add i64 %programs, %grain
+  %up_less = sub i64 %up, 1
+  %units = udiv i64 %up_less, %grain
+  %each = udiv i64 %units, %threads
+  %rest = urem i64 %units, %threads
+  br label %parts
+parts:
+  %t = phi i64 [ 0, %launch ], [ %t_next, %part ]
+  %begin = phi i64 [ 0, %launch ], [ %end_of, %part ]
+  %one_more = icmp ult i64 %t, %rest
+  %extra = zext i1 %one_more to i64
+  %size = add i64 %each, %extra
+  %end_of = add i64 %begin, %size
+  %is_thread = icmp ult i64 %t, %threads
+  br i1 %is_thread, label %part, label %dealt
+part:
+  %part_at = call ptr @part_of(ptr %this, i64 %t)
+  %high = shl i64 %end_of, 32
+  %both = or i64 %high, %begin
+  store i64 %both, ptr %part_at
+  %t_next = add i64 %t, 1
+  br label %parts
+dealt:
+  %l_next = add i64 %l, 1
+  br label %launches
+end:
+  ret void
+}
+
 ; Take part in every launch of a call. Each begins when the one before is done; nobody waits here for the last one.
 define internal void @work(ptr %pool, ptr %call, ptr %workspace, i64 %thread, ptr %gate) {
 entry:
