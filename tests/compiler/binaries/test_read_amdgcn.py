@@ -41,6 +41,35 @@ def test_a_loop_is_found_with_what_its_trip_does() -> None:
     assert loop.latency >= 300 > loop.stalls == 4 * 7, "a wave waits for its load"
 
 
+FOR_EACH_RESOURCE = """
+kernel:                                 ; @kernel
+	s_mov_b64 s[2:3], exec
+.LBB0_1:                                ; =>This Inner Loop Header: Depth=1
+	.loc	1 7 5 is_stmt 1                 ; kernel.ttir:7:5
+	v_readfirstlane_b32 s4, v64
+	v_readfirstlane_b32 s5, v65
+	v_readfirstlane_b32 s6, v66
+	v_readfirstlane_b32 s7, v67
+	v_cmp_eq_u64_e32 vcc, s[4:5], v[64:65]
+	v_cmp_eq_u64_e64 s[0:1], s[6:7], v[66:67]
+	s_and_b64 s[0:1], vcc, s[0:1]
+	s_and_saveexec_b64 s[0:1], s[0:1]
+	buffer_load_ushort v86, v68, s[4:7], 0 offen
+	s_xor_b64 exec, exec, s[0:1]
+	s_cbranch_execnz .LBB0_1
+; %bb.2:
+	s_mov_b64 exec, s[2:3]
+	s_endpgm
+.Lfunc_end0:
+"""
+
+
+def test_a_loop_over_the_buffers_that_lanes_access_is_no_loop() -> None:
+    """All lanes access one tensor, so it runs once: the load belongs to the code around it."""
+    (outside,) = (use_of(region, "gfx950", 4) for region in find_loops(read_amdgcn(FOR_EACH_RESOURCE, "kernel")))
+    assert (outside.instructions, outside.bytes) == (14, {"global load": 2})
+
+
 @pytest.mark.parametrize(
     ("opcode", "kind", "size"),
     [

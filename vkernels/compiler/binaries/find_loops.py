@@ -39,8 +39,9 @@ class _Block:
 def find_loops(instructions: Sequence[Instruction]) -> list[Region]:
     """The regions of a kernel: first the code outside loops, then each loop, outer ones before inner ones.
 
-    Loops that only wait (for a barrier in memory, for tensor memory) are no loops here: their one trip belongs to
-    the code around them. Nor is the loop in which warps wait for a role, which they have once.
+    Loops that only wait (for a barrier in memory, for tensor memory), and those for each buffer that lanes of a warp
+    access, are no loops here: their one trip belongs to the code around them. Nor is the loop in which warps wait for
+    a role, which they have once.
     """
     blocks = _blocks(instructions)
     dominators = _dominators(blocks)
@@ -220,7 +221,7 @@ def _bodies(
                     if one not in body:
                         body.add(one)
                         waiting += [before for before in blocks[one].before if dominators[before] is not None]
-    return {header: body for header, body in bodies.items() if not _only_waits(body, blocks, instructions)}
+    return {header: body for header, body in bodies.items() if not _runs_once(header, body, blocks, instructions)}
 
 
 _WORKING = frozenset({
@@ -231,8 +232,19 @@ _WORKING = frozenset({
 _POLLING = ("SYNCS", "UTCATOMSWS", "NANOSLEEP", "s_sleep")
 
 
-def _only_waits(body: set[int], blocks: list[_Block], instructions: Sequence[Instruction]) -> bool:
-    code = [each for number in body for each in instructions[blocks[number].start : blocks[number].stop]]
+def _runs_once(header: int, body: set[int], blocks: list[_Block], instructions: Sequence[Instruction]) -> bool:
+    code = [each for number in sorted(body) for each in instructions[blocks[number].start : blocks[number].stop]]
+    return _only_waits(code) or _is_for_each_resource(instructions[blocks[header].start], code)
+
+
+def _is_for_each_resource(first: Instruction, code: Sequence[Instruction]) -> bool:
+    """Whether AMD's compiler made a loop for an access whose buffer is in vector registers: the trip takes the lanes
+    that have the first lane's buffer, which are all where they access one tensor."""
+    takes_lanes = any(each.opcode.startswith("s_and_saveexec") for each in code)
+    return first.opcode.startswith("v_readfirstlane") and takes_lanes and code[-1].opcode == "s_cbranch_execnz"
+
+
+def _only_waits(code: Sequence[Instruction]) -> bool:
     if any(each.kind in _WORKING for each in code):
         return False
     return any(each.opcode.startswith(_POLLING) for each in code) or all(each.kind is Kind.BRANCH for each in code)

@@ -4,8 +4,8 @@ Triton reuses its own allocations, so the worst point of a phase counts (`Module
 `lib/Analysis/Allocation.cpp`):
 - a reduction stores each warp's part for the others: results × warps along the axis (`ReduceOpHelper`);
 - a layout conversion passes a tile through it, in parts;
-- operands of dots are kept there, once for every pipeline stage but one; where a persistent program's loop goes on to
-  the next program's, also while results are converted.
+- operands of dots are kept there, once for every pipeline stage but one, or for all; where a persistent program's loop
+  goes on to the next program's, also while results are converted.
 """
 
 from __future__ import annotations
@@ -102,13 +102,15 @@ def _reduction(flow: Flow, spaces: Spaces, op: ReductionOp, inside: list[frozens
 
 
 def _operands(flow: Flow, op: DotOp, computed: Expr = ONE) -> Expr:
-    """Both operands, for every stage but one, or for all where tensor cores read them while the next ones are copied;
+    """Both operands, for every stage but one, or for all where tensor cores read them while the next ones are copied
+    (on sm_90 and later by groups of warps; on AMD's that copy past the registers always, as binaries of gfx950 show);
     without stages AMD stores one after the other. On plain units as 4 bytes an element. `computed`: how often what is
     not loaded is there."""
     values = (op.left, op.right)
     sizes = [product(flow.sizes[a] for a in axes_of(value)) for value in (op.left, op.right)]
     inside, piped = on_tensor_cores(flow, op), fits(STAGES, number(2))
-    stages = most((ONE, STAGES - 1 + inside * piped * by_four_warps(flow, op) * FROM_SHARED))
+    meanwhile = by_four_warps(flow, op) * FROM_SHARED + AHEAD * IS_AMD
+    stages = most((ONE, STAGES - 1 + inside * piped * meanwhile))
     in_turn = (1 - piped) * IS_AMD
     bytes_ = inside * number(operand_bytes(op)) + (1 - inside) * is_a_dot(flow, op) * 4
     taken_of = zip(sizes, (taken(op, value) for value in values), strict=True)
