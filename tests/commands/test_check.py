@@ -102,7 +102,7 @@ MISTAKES = {
     "no such finding": (["softmax", "--fail-on", "fire"], "fire"),
     "no such option": (["softmax", "--fast"], "--fast"),
     "results into a folder": (["softmax", "--json", "."], "is a folder"),
-    "no such file": (["absent.py:scale"], "absent.py: is no file"),
+    "no such file": (["absent.py:scale"], "absent.py: there is no such file"),
     "no kernel in it": (["own.py"], "name a kernel in a file as FILE.py:KERNEL"),
     "no such kernel in it": (["own.py:scal"], "did you mean scale?"),
     "no sizes": (["own.py:scale", "--constants", "mode=a"], "sizes must be given: M, N"),

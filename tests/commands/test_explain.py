@@ -193,7 +193,7 @@ MISTAKES = {
     "no such size": (["softmax", "--target", "t4", "--shape", "Q=3"], "has no size 'Q'"),
     "results into a folder": (["softmax", "--target", "t4", "--json", "."], "is a folder"),
     "a page into a folder": (["softmax", "--target", "t4", "--html", "."], "is a folder"),
-    "no such file": (["absent.py:scale", "--target", "t4"], "absent.py: is no file"),
+    "no such file": (["absent.py:scale", "--target", "t4"], "absent.py: there is no such file"),
     "no kernel in it": (["own.py", "--target", "t4"], "name a kernel in a file as FILE.py:KERNEL"),
     "no such kernel in it": (["own.py:scrip", "--target", "t4"], "did you mean script?"),
     "no sizes": (["own.py:script", "--target", "t4"], "sizes must be given: M, N"),

@@ -182,10 +182,31 @@ def test_text_that_cannot_be_found():
         kernel.build(plain_signature(kernel))
 
 
-def test_lambdas_are_no_kernels():
-    kernel = vk.kernel(lambda: None)
-    with pytest.raises(vk.UnsupportedError, match="is not a plain function"):
-        kernel.build(kernel.signature())
+@pytest.mark.parametrize("other", [lambda: None, np.exp, int, 3, double], ids=str)
+def test_only_functions_are_kernels(other):
+    with pytest.raises(vk.UnsupportedError, match=r"(?s)expected a function, got .*Write a kernel with `def`"):
+        vk.kernel(other)
+
+
+def test_a_grid_is_refused():
+    with pytest.raises(vk.UnsupportedError, match=r"(?s)without a grid.*`double\(x, out, factor\)`"):
+        double[(4,)]
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.float16, np.int64, np.int8, np.uint8])
+def test_numbers_of_numpy_are_numbers(kind):
+    two, three, five, yes = kind(2), kind(3), kind(5), np.bool_(True)
+
+    @vk.kernel
+    def shifted(x: Float[vk.Tensor, "N"], out: Float[vk.Tensor, "N"], s: vk.Scalar = three, c: vk.Constant = five):
+        i = vk.tile("N")
+        out[i] = vk.where(yes, x[i] * two + s * c - two / 4, 0.0)
+
+    x, out = np.arange(5.0, dtype=np.float32), np.empty(5, np.float32)
+    shifted(x, out)
+    assert out.tolist() == [2 * value + 14.5 for value in range(5)]
+    shifted(x, out, kind(1), kind(2))
+    assert out.tolist() == [2 * value + 1.5 for value in range(5)]
 
 
 def run_python(text: str) -> str:

@@ -27,7 +27,7 @@ from .bench import spdnn as bench_spdnn
 
 app = typer.Typer(
     name="vk",
-    help="Write GPU kernels once, without resource limits; vkernels maps them onto each device.",
+    help="Write numerical kernels once, without resource limits; vkernels maps them onto each device.",
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,

@@ -156,10 +156,10 @@ def kernel_at(source: KernelSource) -> Any:
         return found
     kernels = [name for name, value in vars(module).items() if is_vk_kernel(value) or is_triton_kernel(value)]
     where = source.file or source.module
-    what = "is no kernel" if hasattr(module, source.name) else "is not there"
+    what = f"{source.name} is no kernel" if hasattr(module, source.name) else f"there is no {source.name}"
     close = get_close_matches(source.name, kernels, 1)
     help_ = f"did you mean {close[0]}?" if close else f"kernels there: {', '.join(kernels) or 'none'}"
-    raise OptionError(f"{where}: {source.name} {what}; {help_}")
+    raise OptionError(f"{where}: {what}; {help_}")
 
 
 def _import(name: str) -> ModuleType:
@@ -206,7 +206,7 @@ def _imported(path: str) -> ModuleType | None:
 
 def _executed(path: str) -> ModuleType:
     if not Path(path).is_file():
-        raise FileError(f"{path}: is no file")
+        raise FileError(f"{path}: there is no such file")
     name = Path(path).stem
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:

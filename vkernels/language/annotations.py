@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from vkernels.compiler.protocols import bytes_name, size_name
 from vkernels.ir.errors import OptionError, UnsupportedError
+from vkernels.ir.numpy_numbers import as_python
 
 from .dtypes import DTYPES, DType, complex64, complex128, int8, uint8
 from .values import Tensor, Tile
@@ -126,13 +127,16 @@ class Parameter:
 def parse_parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
     """The parameters of a function. Raises `UnsupportedError` for parameters that kernels cannot have."""
     annotations = _annotations(function)
-    parameters = []
+    parameters: list[Parameter] = []
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise _mistake(function, parameter.name, "kernels take no `*` parameters")
         if parameter.name not in annotations:
+            if parameter.name in ("self", "cls") and not parameters:
+                raise _mistake(function, parameter.name, "a kernel is no method", _METHOD)
             raise _mistake(function, parameter.name, "it has no annotation")
-        parameters.append(_parse(function, parameter.name, annotations[parameter.name], parameter.default))
+        default = as_python(parameter.default)
+        parameters.append(_parse(function, parameter.name, annotations[parameter.name], default))
     return tuple(parameters)
 
 
@@ -170,6 +174,10 @@ def _parse(function: Callable[..., Any], name: str, annotation: Any, default: An
         return Parameter(name, "tensor", dimensions, _dtypes(function, name, annotation.dtypes), default)
     if annotation is Tensor:
         raise _mistake(function, name, "its annotation names neither dtype nor sizes")
+    if hasattr(annotation, "array_type") and hasattr(annotation, "dim_str"):
+        dtype = annotation.__name__.partition("[")[0]
+        help = f'Kernels name no library of arrays: `{name}: {dtype}[vk.Tensor, "{annotation.dim_str}"]`.'
+        raise _mistake(function, name, f"its annotation is `{annotation.__name__}`", help)
     raise _mistake(function, name, f"its annotation is {annotation!r}")
 
 
@@ -206,13 +214,17 @@ def _dtypes(function: Callable[..., Any], name: str, names: Any) -> tuple[str, .
     return known
 
 
-def _mistake(function: Callable[..., Any], name: str | None, why: str) -> UnsupportedError:
+_DECLARE = (
+    'Declare it as a tensor, `x: Float[vk.Tensor, "M N"]` (or Int, Bool, Shaped, Float32, …), as `vk.Scalar`, '
+    "or as `vk.Constant`."
+)
+
+_METHOD = "Define it outside the class, or write `@staticmethod` above `@vk.kernel`, and pass what it needs."
+
+
+def _mistake(function: Callable[..., Any], name: str | None, why: str, help: str = _DECLARE) -> UnsupportedError:
     from .source import read_source
 
-    help = (
-        'Declare it as a tensor, `x: Float[vk.Tensor, "M N"]` (or Int, Bool, Shaped, Float32, …), as `vk.Scalar`, '
-        "or as `vk.Constant`."
-    )
     what = f"`{function.__name__}`" if name is None else f"the parameter `{name}` of `{function.__name__}`"
     message = f"{what} cannot be used: {why}"
     try:

@@ -126,7 +126,13 @@ def with_dtype(kernel: DeclaredKernel, dtype: DType | str | None, given: dict[st
     name = dtype.name if isinstance(dtype, DType) else dtype
     tensors = [parameter for parameter in kernel.parameters if parameter.kind == "tensor"]
     if name is not None and not any(name in tensor.dtypes for tensor in tensors):
-        takes = "; ".join(f"{tensor.name} takes {', '.join(tensor.dtypes)}" for tensor in tensors)
+        by_dtypes: dict[str, list[str]] = {}
+        for tensor in tensors:
+            by_dtypes.setdefault(", ".join(tensor.dtypes), []).append(tensor.name)
+        takes = "; ".join(
+            f"{', '.join(names)} {'takes' if len(names) == 1 else 'take'} {dtypes}"
+            for dtypes, names in by_dtypes.items()
+        )
         raise ArgumentError(f"{kernel.name}: no tensor supports {name!r}: {takes}")
     found = {}
     for tensor in tensors:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar, overload
 
 from vkernels.ir.budget import Budget
-from vkernels.ir.errors import Error, OptionError
+from vkernels.ir.errors import Error, OptionError, UnsupportedError
 from vkernels.ir.optional_packages import missing_package
 from vkernels.ir.pin import Pin, checked_plan
 from vkernels.ir.plan import Plan
 
-from .declaration import DeclaredKernel, Function, make_signature, named, with_dtype
+from .declaration import DeclaredKernel, Function, SourceFunction, make_signature, named, with_dtype
 from .samples import SampleInputs
 from .self_tuning import Tuning
 
@@ -66,7 +67,7 @@ class Kernel(DeclaredKernel):
         self._inputs: Drawer | None = None
 
     def __repr__(self) -> str:
-        return f"<vk.kernel {self.name}({', '.join(p.name for p in self.parameters)})>"
+        return f"<vk.kernel {self.name}({', '.join(self._names())})>"
 
     def __reduce__(self) -> Any:
         """Other options than those of the kernel of its name are pickled with it, such as a plan."""
@@ -127,6 +128,16 @@ class Kernel(DeclaredKernel):
             raise error.shortened() from error.__cause__
         except ModuleNotFoundError as error:
             raise missing_package(error) or error from error
+
+    def __getitem__(self, grid: object) -> NoReturn:
+        """Raise `UnsupportedError`: kernels have no grid, which Triton's are indexed with."""
+        raise UnsupportedError(
+            f"{self.name}[…]: a kernel is called without a grid",
+            help=f"The plan decides how many programs there are: `{self.name}({', '.join(self._names())})`.",
+        )
+
+    def _names(self) -> list[str]:
+        return [parameter.name for parameter in self.parameters]
 
     @functools.cached_property
     def _launcher(self) -> Launcher:
@@ -261,8 +272,18 @@ def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any
         raise OptionError(f"vk.kernel has no option {', '.join(sorted(unknown))}; it has {known}")
     chosen = Options(**{name: value for name, value in options.items() if value is not None})
     if function is not None:
-        return Kernel(function, chosen)
-    return lambda function: Kernel(function, chosen)
+        return _declared(function, chosen)
+    return lambda function: _declared(function, chosen)
+
+
+def _declared(function: Callable[..., Any], options: Options) -> Kernel:
+    is_function = not isinstance(function, SourceFunction) and inspect.isfunction(inspect.unwrap(function))
+    if not is_function or function.__name__ == "<lambda>":
+        raise UnsupportedError(f"vk.kernel: expected a function, got {function!r}", help="Write a kernel with `def`.")
+    try:
+        return Kernel(function, options)
+    except Error as error:
+        raise error.shortened() from error.__cause__
 
 
 def function(function: Callable[..., Any], /) -> Function:

@@ -45,7 +45,8 @@ def read_source(function: Callable[..., Any]) -> FunctionSource:
     except (OSError, TypeError):
         raise UnsupportedError(
             f"the source text of `{function.__qualname__}` cannot be found",
-            help="A kernel is compiled from its text: define it in a file, or in a notebook's cell.",
+            help="A kernel is compiled from its text: define it in a file, in a notebook's cell, "
+            "or at the prompt of Python 3.13 or later.",
         ) from None
     text = "".join(lines)
     dedented = textwrap.dedent(text)

@@ -31,7 +31,8 @@ def view_of(value: Any, what: str) -> ArrayView:
         return _numpy_view(value, what)
     if is_torch(value):
         return _torch_view(value, what)
-    raise ArgumentError(f"{what}: expected a torch tensor or a NumPy array, got {kind_of(value)}")
+    help = "; `.to_numpy()` gives one" if hasattr(value, "to_numpy") else ""
+    raise ArgumentError(f"{what}: expected a torch tensor or a NumPy array, got {kind_of(value)}{help}")
 
 
 PARTS = {"complex64": "float32", "complex128": "float64"}

@@ -11,6 +11,7 @@ import numpy as np
 from vkernels.compiler.arguments import Arguments, ArrayView, Scalar, scalar_kind
 from vkernels.compiler.protocols import Constant, KernelLike, ParameterLike, packed_sizes, size_name
 from vkernels.ir.errors import ArgumentError
+from vkernels.ir.numpy_numbers import as_python
 
 from .arrays import PARTS, as_parts, is_plain, is_torch, kind_of, view_of
 
@@ -164,6 +165,7 @@ def _only_element(value: Any) -> Any:
 
 
 def _constant(value: Any, what: str) -> Constant:
+    value = as_python(value)
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise ArgumentError(f"{what}: expected a constant (a number, text or None), got {kind_of(value)}")

@@ -56,7 +56,7 @@ def test_a_file_may_import_its_neighbours_and_print(described, tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, "is no file"),
+        (None, "there is no such file"),
         ("x = (", r"own.py:1: cannot be executed: SyntaxError"),
         ("\n\n1 / 0", r"own.py:3: cannot be executed: ZeroDivisionError: division by zero"),
         ("import sys; sys.exit('enough')", r"own.py:1: cannot be executed: SystemExit: enough"),
@@ -82,7 +82,7 @@ def test_a_file_that_hangs_is_given_up(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("scal", "is not there; did you mean scale"), ("vk", "vk is no kernel"), ("other", "kernels there: scale")],
+    [("scal", "there is no scal; did you mean scale"), ("vk", "vk is no kernel"), ("other", "kernels there: scale")],
 )
 def test_a_kernel_that_is_not_there_is_refused(described, name, message):
     with pytest.raises(OptionError, match=message):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any
 
 from xdsl.dialects import math
@@ -16,12 +17,15 @@ from ..dtypes import DEFAULT, WEAK, DType, PromotionError, bool_, float32, float
 from ..operation import Mistake
 from ..values import AddressableValue, Affine, Axis, Number, Scratch, Tile
 from .affine import affine_binary
-from .describe import describe, require_dtype
+from .describe import PASS_IT, describe, is_outside_array, require_dtype
 from .emitter import LocatedEmitter
 from .operators import PYTHON, operation_of, relation_of
 from .types import computed_element, is_rounded, memory_element, type_of
 
 _MAX_POWER = 64
+
+_BEYOND = {"float32": 2**128 - 2**103, "float64": 2**1024 - 2**970}
+"""The least numbers that round to infinity."""
 
 
 def is_number(value: Any) -> bool:
@@ -108,7 +112,7 @@ class Arithmetic(LocatedEmitter):
             if not least <= int(value) <= greatest:
                 raise Mistake(TypeMismatchError, f"{value} is not within the range of {dtype.name}", culprit=value)
             return self._integer(int(value), dtype)
-        return self.constant(float(value), computed_element(dtype))
+        return self.constant(_as_float(value, dtype), computed_element(dtype))
 
     def _integer(self, value: int, dtype: DType) -> SSAValue:
         """The constant `value` modulo 2 to the dtype's bits, as a signed number."""
@@ -355,9 +359,19 @@ def _python(name: str, left: Number, right: Number) -> Any:
         raise Mistake(SourceError, f"Python cannot compute this: {error}") from None
 
 
+def _as_float(value: Number, dtype: DType) -> float:
+    """A number as a float that `dtype` holds while it computes. Raises a `Mistake` for finite numbers beyond that."""
+    name = "float64" if computed_element(dtype) == f64 else "float32"
+    if _BEYOND[name] <= abs(value) != inf:
+        bits = 0 if isinstance(value, float) else value.bit_length()
+        text = str(value) if bits < 200 else f"an int of {bits} bits"
+        raise Mistake(TypeMismatchError, f"{text} is beyond the range of {name}", 'Infinity is `float("inf")`.', value)
+    return float(value)
+
+
 def _load_it(value: Any) -> str:
     if isinstance(value, Scratch):
         return f"Load a tile of it: `{value.name}[{', '.join(axis.name for axis in value.axes)}]`."
     if isinstance(value, AddressableValue):
         return f"Load a tile of it: `{value.name}[…]`, one index a dimension."
-    return ""
+    return PASS_IT if is_outside_array(value) else ""

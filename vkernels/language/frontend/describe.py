@@ -15,6 +15,7 @@ from ..values import (
     ComplexScratch,
     ComplexTensor,
     ComplexTile,
+    Operand,
     PackedTensor,
     Range,
     Scratch,
@@ -42,6 +43,9 @@ _FORMS: dict[type, str] = {
 }
 """How values of each type are described, but tiles."""
 
+PASS_IT = "Pass it to the kernel: an array needs a parameter."
+"""Helps where an array is used that the kernel finds outside its text."""
+
 _NAMED = {**DTYPES, complex64.name: complex64, complex128.name: complex128}
 
 
@@ -53,7 +57,17 @@ def describe(value: Any) -> str:
     if isinstance(value, Tile):
         return _describe_tile(value)
     kind = type(value).__name__
+    if is_outside_array(value):
+        return f"an array from outside the kernel ({kind})"
+    if kind in ("type", "dtype"):
+        return f"the {kind} {value.__name__ if isinstance(value, type) else value}"
     return _FORMS.get(type(value), f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}").format(value)
+
+
+def is_outside_array(value: Any) -> bool:
+    """Whether a value is an array of NumPy, torch or another library, which no parameter holds."""
+    is_array = hasattr(type(value), "__array__") or hasattr(type(value), "__dlpack__")
+    return is_array and not isinstance(value, Operand | AddressableValue)
 
 
 def require_dtype(given: Any) -> None:
@@ -65,7 +79,8 @@ def require_dtype(given: Any) -> None:
         help = "Several axes are a tuple: `(i, j)`."
     elif (named := _NAMED.get(getattr(given, "__name__", str(given)).removeprefix("torch."))) is not None:
         help = f"Did you mean `vk.{named.name}`?"
-    raise Mistake(TypeMismatchError, f"expected a dtype, found {describe(given)}", help, given)
+    what = "a dtype of vkernels" if type(given).__name__ in ("type", "dtype") else "a dtype"
+    raise Mistake(TypeMismatchError, f"expected {what}, found {describe(given)}", help, given)
 
 
 def _describe_tile(tile: Tile) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from xdsl.dialects.builtin import FileLineColLoc
 
 from vkernels.ir.errors import SourceError, SourceRange, UnknownNameError, UnsupportedError
+from vkernels.ir.numpy_numbers import as_python
 
 from ..operation import Mistake
 from ..source import FunctionSource
@@ -81,7 +82,7 @@ class CallFrame:
                 f"this {'statement' if isinstance(node, ast.stmt) else 'expression'} ({type(node).__name__})"
                 " cannot be used in a kernel",
             )
-        return handler(self, node)
+        return as_python(handler(self, node))
 
     def execute(self, statements: Sequence[ast.stmt]) -> Returned | None:
         """Build statements in order, up to a `return`."""

@@ -8,7 +8,7 @@ from typing import Any
 from vkernels.ir.errors import SourceError, TypeMismatchError
 
 from ..values import AddressableValue, Operand, SubscriptReference
-from .describe import describe
+from .describe import PASS_IT, describe, is_outside_array
 from .frame import CallFrame
 
 
@@ -28,6 +28,8 @@ def subscript(frame: CallFrame, node: ast.Subscript) -> Any:
             "A tile has no subscripts: axes are chosen where it is loaded, and joined by name. "
             "The tile at one position of an axis: `vk.sum(vk.where(k == 4, tile, 0), axis=k)`.",
         )
+    if isinstance(index, Operand) and is_outside_array(base):
+        raise frame.error(node.value, TypeMismatchError, f"expected a tensor, found {describe(base)}", PASS_IT)
     if isinstance(index, Operand):
         raise frame.error(
             node.slice,

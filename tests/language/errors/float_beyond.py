@@ -1,0 +1,11 @@
+"""A number that float32 does not hold."""
+
+from jaxtyping import Float
+
+import vkernels as vk
+
+
+@vk.kernel
+def kernel(x: Float[vk.Tensor, "N"], out: Float[vk.Tensor, "N"]):
+    i = vk.tile("N")
+    out[i] = x[i] + 1e300

@@ -1,0 +1,5 @@
+"""`python -m vkernels`: the same as `vk`."""
+
+from .commands import main
+
+main()
