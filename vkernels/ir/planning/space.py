@@ -298,7 +298,7 @@ class PlanSearchSpace:
 
     def _kept(self, key: tuple[Any, ...], loops: tuple[Loop, ...]) -> tuple[Loop, ...]:
         same = self.needs.found.setdefault("same loops", {})  # comparing loops by identity is fast
-        found = self._loops[key] = tuple(same.setdefault(loop, loop) for loop in loops)
+        found = self._loops[key] = tuple(same.setdefault((loop, loop.numbers), loop) for loop in loops)
         return found
 
     @cached_property
