@@ -95,7 +95,7 @@ def step_cycles(step: LoopStep, loop: Loop, at: PlanBatch, limits: Limits, width
     if _are_apart(step, at):  # what takes the place of arithmetic
         cycles = cost / (core.stores if touch.writes else core.loads)
         beside = core.apart_alone * cycles * cpu_rates(limits).vectors
-    if not loop.has_dots and (rows := turned_rows(step, at, width)) is not None:
+    if (rows := turned_rows(step, at, width)) is not None:
         beside = np.where(rows >= LEAST_TURNED, slots(step.axes, at, width) * _shuffles(rows, width), beside)
         cost = np.where(rows >= LEAST_TURNED, at.tile(step.axes) / rows, cost)
     arithmetic = _plus(arithmetic, beside, 1)
