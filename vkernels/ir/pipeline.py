@@ -34,6 +34,7 @@ def cpu_pipeline(plan: Plan, facts: Facts, scales: bool = False, units: tuple[st
     from .transforms.expand_formats import ExpandFormats
     from .transforms.expand_math import ExpandMath
     from .transforms.fill_tails import FillTails
+    from .transforms.keep_between_programs import KeepBetweenPrograms
     from .transforms.prefetch_rows import PrefetchRows
     from .transforms.split_phases import SplitPhases
     from .transforms.version_chunks import VersionChunks
@@ -43,6 +44,7 @@ def cpu_pipeline(plan: Plan, facts: Facts, scales: bool = False, units: tuple[st
     return (
         SplitPhases(),
         ApplyPlan(plan, facts, units),
+        KeepBetweenPrograms(),
         FillTails(),
         BlockSums(),
         VersionLoops(),
@@ -92,6 +94,7 @@ PASSES = {
     "form-scaled-dots": "form_scaled_dots:FormScaledDots",
     "ignore-nan": "ignore_nan:IgnoreNan",
     "insert-barriers": "insert_barriers:InsertBarriers",
+    "keep-between-programs": "keep_between_programs:KeepBetweenPrograms",
     "load-ahead": "load_ahead:LoadAhead",
     "lower-to-ttir": "lower_to_ttir:LowerToTtir",
     "prefetch-rows": "prefetch_rows:PrefetchRows",

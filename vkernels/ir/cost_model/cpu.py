@@ -15,6 +15,7 @@ from .cpu_registers import cpu_spills, cpu_streamed, slots
 from .cpu_rows import BUFFERED, GRADUAL, OWN, WAY, cycles_of_far_lines, cycles_of_rows, fetched_lines, line_costs
 from .cpu_steps import StepCycles, across, broken_chunks, in_tails, step_cycles
 from .cpu_words import Words, chain_of, moves_of_sums, shapes_differ, words_of
+from .kept_loops import programs_in_turn
 from .loops import LINE, Loop, LoopStep
 from .plan_batch import ModeledTimes, Numbers, PlanBatch
 from .traffic import CacheTraffic
@@ -139,13 +140,16 @@ def _all_cycles(at: PlanBatch, limits: Limits, rates: CoreRates, registers: Numb
                 key = "cycles", work, *alike, *names
                 if key not in found:
                     found[key] = _loop_cycles(work, each, limits, rates, 0)
-                total = total + found[key]
+                total = total + found[key] / programs_in_turn(loop, each, limits.multiprocessors)
             found[whole] = total + _reshaped(each, limits)
         return found[whole]
 
     if np.any(registers > limits.registers):
-        work = (at.alike(loop, _named(at)) for loop in at.loops)
-        return sum((_loop_cycles(loop, at, limits, rates, registers) for loop in work), start=begun(at))
+        return begun(at) + sum(
+            _loop_cycles(at.alike(loop, _named(at)), at, limits, rates, registers)
+            / programs_in_turn(loop, at, limits.multiprocessors)
+            for loop in at.loops
+        )
     return at.of_all(cycles)
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from .cache_sets import RowsApart, Sets, bytes_apart, part_lost, row_of
 from .index_sums import Region
+from .kept_loops import kept_along
 from .line_waste import wasted
 from .loops import Axes, Loop, LoopAccess, LoopStep, executed, trip_of
 from .plan_batch import Numbers, PlanBatch
@@ -79,11 +80,13 @@ class CacheTraffic:
     Programs run in the plan's order, so the loops over the two fastest tile axes m and n of a plan with groups are:
     groups of programs along m, n, programs of a group. What lacks n is found again if the strips of one group fit, and
     what lacks m is read again by every group, not by every program along m. `sets`: where rows compete for lines.
+    `on_chip_counts`: the level is a CPU's, whose programs run in turn and keep what the next ones would compute again.
     """
 
     def __init__(self, at: PlanBatch, on_chip_counts: bool, resident: Numbers = 1, sets: Sets | None = None):
         self.at, self.sets = at, sets
         self.resident = resident
+        self.in_turn = on_chip_counts
         self.swizzle, order = at.choices.swizzle, at.choices.order
         self.grouped = order[-2] if self.swizzle > 1 and len(order) > 1 else None
         self.programs = (*order, GROUP) if self.grouped else order
@@ -265,8 +268,11 @@ class CacheTraffic:
 
     def _repeats_of(self, number: int, step: LoopStep, touch: LoopAccess) -> list[_Key]:
         """The loops that repeat a touch, by all axes that each of their trips goes through."""
-        own, loop, outer = self._axes(touch), self.at.loops[number], len(self.programs)
-        loops = (*self.programs, *loop.ranges, *executed(loop, step))
+        own, loop = self._axes(touch), self.at.loops[number]
+        kept = kept_along(loop, self.at) if self.in_turn else ()
+        programs = tuple(axis for axis in self.programs if axis not in kept)
+        outer = len(programs)
+        loops = (*programs, *loop.ranges, *executed(loop, step))
         around = (*loops, *step.ranges)
         scattered = touch.axes if touch.scattered else ()
         keys: list[_Key] = []

@@ -32,6 +32,7 @@ from .compute import (
     SumOp,
 )
 from .fetches import FetchOp
+from .first import FirstOp
 from .interleave import InterleaveOp
 from .kernels import KernelOp, MappedOp, SizeOp, TileOp, WholeOp
 from .prefetch import PrefetchOp
@@ -52,8 +53,8 @@ from .words import WordDotOp, WordsOp
 
 __all__ = [
     "REDUCTIONS", "SCANS", "VK", "AccessOp", "AssertOp", "AxesAttr", "BarrierOp", "BelowOp", "BoundaryOp",
-    "BroadcastOp", "BufferOp", "BufferType", "CombinedOp", "DecodeOp", "DotOp", "FetchOp", "GatherOp", "Index",
-    "IndexAttr", "InterleaveOp", "KernelOp", "LastOp", "LaunchOp", "LoadOp", "MappedOp", "MaxOp", "MaxUIOp",
+    "BroadcastOp", "BufferOp", "BufferType", "CombinedOp", "DecodeOp", "DotOp", "FetchOp", "FirstOp", "GatherOp",
+    "Index", "IndexAttr", "InterleaveOp", "KernelOp", "LastOp", "LaunchOp", "LoadOp", "MappedOp", "MaxOp", "MaxUIOp",
     "MemoryType", "MinOp", "MinUIOp", "PhaseOp", "PositionOp", "PrefetchOp", "PrintOp", "ProductOp", "RangeOp",
     "ReadOp", "ReductionOp", "ReloadOp", "RepeatOp", "ScaleOp", "ScaledDotOp", "ScanByOp", "ScanOp", "ScatterOp",
     "ScratchOp", "ScratchType", "SizeOp", "SpillOp", "SpilledType", "StoreOp", "SumOp", "TensorArgumentType",
@@ -65,7 +66,7 @@ VK = Dialect(
     "vk",
     [
         KernelOp, MappedOp, LaunchOp, SizeOp, TileOp, WholeOp, RangeOp, YieldOp, BoundaryOp, PhaseOp,
-        ScratchOp, BufferOp, BarrierOp, SpillOp, ReloadOp,
+        ScratchOp, BufferOp, BarrierOp, FirstOp, SpillOp, ReloadOp,
         LoadOp, GatherOp, PrefetchOp, StoreOp, ScatterOp, FetchOp,
         BroadcastOp, PositionOp, BelowOp, SumOp, ProductOp, MaxOp, MinOp, MaxUIOp, MinUIOp, ScanOp, DotOp, ScaleOp,
         ScanByOp, CombinedOp, LastOp,

@@ -22,6 +22,7 @@ from ..dialect import (
     BarrierOp,
     BoundaryOp,
     BufferOp,
+    FirstOp,
     LaunchOp,
     PhaseOp,
     RangeOp,
@@ -184,5 +185,6 @@ STRUCTURE_HANDLERS: dict[type[Operation], Handler] = {
     ScratchOp: _scratch,
     BufferOp: _buffer,
     **dict.fromkeys((BoundaryOp, BarrierOp), lambda _, op: None),
+    FirstOp: lambda _, op, *coordinates: np.True_,
     **dict.fromkeys(_TURNS, _take_turns),
 }

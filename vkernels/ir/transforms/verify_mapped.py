@@ -30,6 +30,7 @@ from ..dialect import (
     CombinedOp,
     DecodeOp,
     DotOp,
+    FirstOp,
     InterleaveOp,
     LastOp,
     LaunchOp,
@@ -57,9 +58,9 @@ from ..errors import IRError
 from ..facts import Facts
 
 _IN_LAUNCH = (
-    AccessOp, AssertOp, BarrierOp, BelowOp, BroadcastOp, BufferOp, DecodeOp, DotOp, InterleaveOp, PositionOp, PrintOp,
-    ReductionOp, ReloadOp, RepeatOp, ScaleOp, ScaledDotOp, ScanOp, ScratchOp, SpillOp, WordDotOp, WordsOp, scf.ForOp,
-    scf.IfOp, scf.WhileOp, scf.YieldOp, scf.ConditionOp, ScanByOp, CombinedOp, LastOp,
+    AccessOp, AssertOp, BarrierOp, BelowOp, BroadcastOp, BufferOp, DecodeOp, DotOp, FirstOp, InterleaveOp, PositionOp,
+    PrintOp, ReductionOp, ReloadOp, RepeatOp, ScaleOp, ScaledDotOp, ScanOp, ScratchOp, SpillOp, WordDotOp, WordsOp,
+    scf.ForOp, scf.IfOp, scf.WhileOp, scf.YieldOp, scf.ConditionOp, ScanByOp, CombinedOp, LastOp,
 )  # fmt: skip
 _FORMATS = (arith.ExtFOp, arith.TruncFOp, arith.ConstantOp, arith.BitcastOp, arith.SelectOp)
 """Operations on f16, bf16 and f8: conversions, and those that only pass values on."""

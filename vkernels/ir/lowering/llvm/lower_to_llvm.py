@@ -9,7 +9,17 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import AnyFloat, Float64Type, IntegerType
 from xdsl.ir import BlockArgument
 
-from ...dialect import REDUCTIONS, BufferOp, DotOp, LaunchOp, MappedOp, ScratchOp, TensorArgumentType, element_of
+from ...dialect import (
+    REDUCTIONS,
+    BufferOp,
+    DotOp,
+    FirstOp,
+    LaunchOp,
+    MappedOp,
+    ScratchOp,
+    TensorArgumentType,
+    element_of,
+)
 from ...facts import UNKNOWN, Facts
 from ..common import (
     Handler,
@@ -220,7 +230,7 @@ def _launch(mapped: MappedOp, slots: Slots, lanes: Lanes, launch: LaunchOp, name
     if (shape := launch_shape(launch)) is not None:
         set_shape(state, shape)
         state.matrix_shape = shape
-    program = emit.name()
+    program = state.program = emit.name()
     emit.line(f"scf.for {program} = %begin to %end step {emit.number(1)} : i64 {{")
     with state.region():
         _coordinates(state, launch, program)
@@ -297,6 +307,17 @@ def _lower_scratch(state: LlvmState, operation: ScratchOp | BufferOp) -> None:
     state.values[operation.result] = _contiguous(state, operation, pointer, sizes)
 
 
+def _lower_first(state: LlvmState, operation: FirstOp) -> None:
+    """A thread's first program, or one whose fastest coordinates are 0."""
+    emit, zero = state.emit, state.emit.number(0)
+    found = emit.pure(f"arith.cmpi eq, {state.program}, %begin : i64")
+    at: Number = 0
+    for coordinate in operation.coordinates:
+        at = emit.integer("ori", at, state.scalar(coordinate))
+    is_new = emit.pure(f"arith.cmpi eq, {emit.number(at)}, {zero} : i64")
+    state.define(operation.result, [emit.pure(f"arith.ori {found}, {is_new} : i1")])
+
+
 _HANDLERS: dict[str, Handler] = {
     **LLVM_ELEMENTWISE,
     "vk.scale": lower_scale,
@@ -321,6 +342,7 @@ _HANDLERS: dict[str, Handler] = {
     "vk.last": lower_last,
     "vk.spill": lower_spill,
     "vk.reload": lower_reload,
+    "vk.first": _lower_first,
     "vk.dot": lower_dot,
     "vk.words": lower_words,
     "vk.word_dot": lower_word_dot,

@@ -55,6 +55,8 @@ class LlvmState:
     swap_top: Number = 0
     """Bytes in use of the swap space whose size depends on the call; it is behind the rest of the workspace."""
     """Names of conditions that hold in the code that is being emitted."""
+    program: str = ""
+    """The name of the number of the program that the function is running."""
     scalar_width: int = 1
     """Elements in the register of a scalar; more while the body of a scan is lowered lane by lane."""
     matrix_shape: Shape | None = None
