@@ -82,7 +82,7 @@ def test_families(processor, register_bytes, vectors, loads):
 def test_what_a_family_is_taken_for_could_be_measured(monkeypatch, family, cores, register_bytes):
     limits = replace(cpu_limits(), multiprocessors=cores, register_bytes=register_bytes)
     monkeypatch.setattr(cpu_rates, "cpu_limits", lambda: limits)
-    monkeypatch.setattr(cpu_rates, "family_of", lambda processor, width: family)
+    monkeypatch.setattr(cpu_rates, "family_of", lambda *of: family)
     rates = family_cpu_rates()
     assert rates == in_ranges(rates)
     assert rates.core_memory <= rates.memory == memory_of(limits)

@@ -92,6 +92,7 @@ class AccessMeasurement:
             costs[f"line{of}"] = max(0.0, self._read(memory, np.random.default_rng(SEED).permutation(lines)) - together)
             row = PAGE // LINE
             rows = np.arange(lines // (row * ROWS) * row * ROWS).reshape(-1, ROWS, row).swapaxes(1, 2)
+            costs[f"begun{of}"] = row * max(0.0, self._read(memory, self._begun(lines // row, row)) - together)
             costs[f"lost{of}"] = max(0.0, self._read(memory, rows) - together) / (ROWS - STREAMS)
             if of:
                 first = np.arange(0, lines, PAGE // LINE)
@@ -99,6 +100,11 @@ class AccessMeasurement:
                 stored = self._read(memory, np.arange(lines), self.code.scatter, BESIDE)
                 costs["fetched_store"] = max(0.0, self._read(memory, first, self.code.scatter, BESIDE) - stored)
         return costs
+
+    def _begun(self, pages: int, row: int) -> Any:
+        """Lines of as many rows beside one another as prefetchers follow, of a page each, on pages in no order."""
+        order = np.random.default_rng(SEED).permutation(pages)[: pages // STREAMS * STREAMS]
+        return (order.reshape(-1, STREAMS, 1) * row + np.arange(row)).swapaxes(1, 2)
 
     def _pages(self) -> float:
         """Pages whose places a core knows without asking memory, of which level 2 holds a line each."""

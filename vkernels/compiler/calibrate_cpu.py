@@ -11,15 +11,29 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+import numpy as np
+
 from vkernels.ir.core_costs import LAST_CACHE_SHARE
+from vkernels.ir.cost_model.loops import LINE
 from vkernels.ir.cost_model.plan_batch import OVERLAP
 from vkernels.ir.disk_cache import DiskCache
+from vkernels.ir.dot_units import DOT_UNITS
 from vkernels.ir.limits import Limits
 from vkernels.ir.system_resources import ThreadPool
-from vkernels.targets.cpu_rates import OF_ACCESSES, CpuRates, in_ranges, known_cpu_rates, store_cpu_rates
+from vkernels.targets.cpu_rates import (
+    OF_ACCESSES,
+    OF_INSTRUCTIONS,
+    CpuRates,
+    family_cpu_rates,
+    in_ranges,
+    known_cpu_rates,
+    store_cpu_rates,
+)
 from vkernels.targets.host_cpu import LAUNCH_SECONDS, WAKE_SECONDS, cpu_limits
 
 from .calibrate_accesses import AccessMeasurement
+from .calibrate_instructions import InstructionMeasurement, more_loops
+from .calibration_accesses import BESIDE as ADDED
 from .calibration_loops import CHAIN_CYCLES, LOADED_VECTORS, MULTIPLY_ADDS, WAITS, Loops, loops
 from .machine_load import quiet_cores
 
@@ -38,7 +52,6 @@ TOGETHER = 0.75
 
 MAX_BYTES = 1 << 29
 """Memory that all threads together read, at most."""
-
 HALVES = 0x3F0000003F000000
 """Two floats of 0.5: multiplied and added up they stay ordinary numbers."""
 
@@ -53,6 +66,8 @@ PAST = 1 << 26
 BEYOND = 4
 """Bytes beside those of level 2 of which few are found there."""
 
+ATOMICS = 64
+"""Blocks of atomic additions of a pass."""
 AGREE = 1.25
 """How much two measurements differ at most where nothing disturbs them."""
 ATTEMPTS = 4
@@ -106,7 +121,7 @@ def measure_undisturbed(attempts: int = ATTEMPTS, launch: MeasureLaunch | None =
 
 COSTS = (
     "latency", "stored_2", "stored_3", "stored", "past_3", "past", "past_3_alone", "past_alone", "past_store",
-    "waited_3", "waited", "launch", "wake", *OF_ACCESSES,
+    "waited_3", "waited", "launch", "wake", *OF_ACCESSES, *OF_INSTRUCTIONS,
 )  # fmt: skip
 """What is the mean of two measurements: mostly rates beside others, of which neither more nor less is better."""
 EACH_CORES = ("multiply_adds", "shared", "cache")
@@ -118,6 +133,9 @@ APART = {
     "past_store": 1.0,
     **dict.fromkeys(("waited_3", "waited"), 0.25),
     **dict.fromkeys(OF_ACCESSES, 0.5),
+    **dict.fromkeys(OF_INSTRUCTIONS, 0.5),
+    **dict.fromkeys(("begun_3", "begun", "contended", "settled", "reshaped"), 50.0),
+    **dict.fromkeys(("mispredicted", "divided", "carried", "matrix_latency"), 4.0),
     **dict.fromkeys(("atomic", "atomic_far", "hop", "line", "line_3", "fetched_store"), 4.0),
     "launch": 5e-7,
 }
@@ -240,6 +258,7 @@ class _Measurement:
             past_store=clock * self._past_store(min(far, PAST), core_memory / max(past, 0.1)),
             cache_share=self._cache_share(size, cache, memory), launch=LAUNCH_SECONDS, wake=WAKE_SECONDS,
             waited_3=waited_3, waited=waited, **self._accesses(clock, size // cores, far).costs(),
+            **self._instructions(clock, size // cores),
         )  # fmt: skip
 
     def _accesses(self, clock: float, middle: int, far: int) -> AccessMeasurement:
@@ -248,6 +267,28 @@ class _Measurement:
 
         code, shared = self.code, self.limits.shared
         return AccessMeasurement(code, cycles, self.width, buffer(NEAR), buffer(middle), buffer(far), shared)
+
+    def _instructions(self, clock: float, middle: int) -> dict[str, float]:
+        """Costs of instructions; those of what this processor has not are its family's."""
+
+        def cycles(loop: Callable[..., None], values: Sequence[Any]) -> float:
+            return clock * self.measure.seconds_a_step([(loop, values)])
+
+        family = family_cpu_rates()
+        costs = {name: getattr(family, name) for name in OF_INSTRUCTIONS}
+        matrix = any(DOT_UNITS[name].is_matrix for name in self.limits.dot_units)
+        arrays = buffer(NEAR), buffer(middle), buffer(middle // 2)
+        with more_loops(self.width, matrix) as code:
+            costs |= InstructionMeasurement(self.code, code, cycles, self.width, *arrays).costs()
+        if self.limits.multiprocessors > 1:
+            costs["contended"] = self._contended(clock)
+        return costs
+
+    def _contended(self, clock: float) -> float:
+        """Cycles of an atomic addition to a line that another core adds to as well, of each of two."""
+        shared, places = buffer(NEAR), np.full(ATOMICS * ADDED, LINE // 4, np.int32)
+        work = [(self.code.atomic, (shared, places, ATOMICS))] * 2
+        return clock * self.measure.seconds_a_step(work) / (2 * places.size)
 
     def _read_and_written(self, total: int, cores: int) -> tuple[float, float, float]:
         """Bytes a second that `cores` cores read of `total` bytes; what a byte that they write takes beside one that
@@ -294,8 +335,6 @@ def _written(read: float, copied: float) -> float:
 
 def buffer(size: int) -> Any:
     """Memory aligned to 64 bytes. Every page is written, so that the system has allocated it."""
-    import numpy as np
-
     words = np.full(-(-size // 8) + 8, HALVES, dtype=np.int64)
     return words[-words.ctypes.data % 64 // 8 :]
 
@@ -326,7 +365,8 @@ class Measure:
         """Whether all rounds were disturbed, and the seconds of the fastest round, if there is one of those that were
         not."""
         runs: list[tuple[bool, float]] = []
-        while len(runs) < MOST_ROUNDS and sum(not disturbed for disturbed, _ in runs) < ROUNDS:
+        most = ROUNDS if self.disturbed else MOST_ROUNDS  # one disturbed rate is enough for none to count
+        while len(runs) < most and sum(not disturbed for disturbed, _ in runs) < ROUNDS:
             runs.append(self._run(work, steps))
         return min(runs)
 

@@ -32,6 +32,7 @@ ROW = 17
 def access_loops(register_bytes: int) -> str:
     lanes = register_bytes // 4
     vector, mask = f"<{lanes} x float>", f"<{lanes} x i1>"
+    loaded = f"%a = load {vector}, ptr %at, align 8"
     return f"""
 declare {vector} @llvm.masked.gather.v{lanes}f32.v{lanes}p0(<{lanes} x ptr>, i32, {mask}, {vector})
 declare void @llvm.masked.scatter.v{lanes}f32.v{lanes}p0({vector}, <{lanes} x ptr>, i32, {mask})
@@ -39,22 +40,22 @@ declare {vector} @llvm.masked.load.v{lanes}f32.p0(ptr, i32, {mask}, {vector})
 declare void @llvm.masked.store.v{lanes}f32.p0({vector}, ptr, i32, {mask})
 declare {vector} @llvm.fma.v{lanes}f32({vector}, {vector}, {vector})
 declare float @llvm.vector.reduce.fadd.v{lanes}f32(float, {vector})
-{_loop("scatter", _scatter(lanes), "i32", BESIDE, None, by_places=True, first=f"%a = load {vector}, ptr %at, align 8")}
-{_loop("apart", _apart(lanes), "float", BESIDE, vector)}
-{_loop("store_apart", _store_apart(lanes), "float", BESIDE, None, first=f"%a = load {vector}, ptr %at, align 8")}
-{_loop("computed", _computed(lanes, 0), "float", BESIDE, vector, count=COMPUTED)}
-{_loop("apart_computed", _computed(lanes, BESIDE), "float", BESIDE, vector, count=COMPUTED)}
-{_loop("found", _found(lanes, 1), "i32", BESIDE * lanes, vector, by_places=True)}
-{_loop("found_twice", _found(lanes, 2), "i32", BESIDE * lanes, vector, by_places=True)}
-{_loop("whole", _whole(lanes), "float", BESIDE * lanes, vector)}
-{_loop("masked", _masked(lanes), "float", BESIDE * lanes, vector, first=_mask(lanes))}
-{_loop("across", _across(lanes), "float", CHAINS * lanes, "float", count=CHAINS)}
-{_loop("atomic", _update(is_atomic=True), "i32", BESIDE, "float", by_places=True)}
-{_loop("update", _update(is_atomic=False), "i32", BESIDE, "float", by_places=True)}
+{access_loop("scatter", _scatter(lanes), "i32", BESIDE, None, by_places=True, first=loaded)}
+{access_loop("apart", _apart(lanes), "float", BESIDE, vector)}
+{access_loop("store_apart", _store_apart(lanes), "float", BESIDE, None, first=loaded)}
+{access_loop("computed", _computed(lanes, 0), "float", BESIDE, vector, count=COMPUTED)}
+{access_loop("apart_computed", _computed(lanes, BESIDE), "float", BESIDE, vector, count=COMPUTED)}
+{access_loop("found", _found(lanes, 1), "i32", BESIDE * lanes, vector, by_places=True)}
+{access_loop("found_twice", _found(lanes, 2), "i32", BESIDE * lanes, vector, by_places=True)}
+{access_loop("whole", _whole(lanes), "float", BESIDE * lanes, vector)}
+{access_loop("masked", _masked(lanes), "float", BESIDE * lanes, vector, first=_mask(lanes))}
+{access_loop("across", _across(lanes), "float", CHAINS * lanes, "float", count=CHAINS)}
+{access_loop("atomic", _update(is_atomic=True), "i32", BESIDE, "float", by_places=True)}
+{access_loop("update", _update(is_atomic=False), "i32", BESIDE, "float", by_places=True)}
 """
 
 
-def _loop(
+def access_loop(
     name: str, body: Callable[[int], Sequence[str]], element: str, step: int, kind: str | None, *, count: int = BESIDE,
     by_places: bool = False, first: str = "",
 ) -> str:  # fmt: skip

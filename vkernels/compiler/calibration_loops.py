@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 
@@ -83,6 +83,13 @@ WORDS = {
 @contextmanager
 def loops(register_bytes: int) -> Iterator[Loops]:
     """The loops, for vector registers of this size; they live until the context ends."""
+    with compiled_loops(_text(register_bytes), {each.name: WORDS.get(each.name, 3) for each in fields(Loops)}) as code:
+        yield Loops(**code)
+
+
+@contextmanager
+def compiled_loops(text: str, words: Mapping[str, int]) -> Iterator[dict[str, Callable[..., None]]]:
+    """Functions of a text for this processor, by name; `words`: their parameters, each a number of 64 bits."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
@@ -90,15 +97,14 @@ def loops(register_bytes: int) -> Iterator[Loops]:
     machine = llvm.Target.from_default_triple().create_target_machine(
         cpu=host_processor(), features=host_features(), opt=2, jit=True, codemodel="jitdefault"
     )
-    module = llvm.parse_assembly(_text(register_bytes))
+    module = llvm.parse_assembly(text)
     with llvm.create_mcjit_compiler(module, machine) as engine:
         engine.finalize_object()
-        word = ctypes.c_int64
 
-        def function(name: str) -> Callable[..., None]:
-            return ctypes.CFUNCTYPE(None, *[word] * WORDS.get(name, 3))(engine.get_function_address(name))
+        def function(name: str, count: int) -> Callable[..., None]:
+            return ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * count)(engine.get_function_address(name))
 
-        yield Loops(**{each.name: function(each.name) for each in fields(Loops)})
+        yield {name: function(name, count) for name, count in words.items()}
 
 
 def _text(register_bytes: int) -> str:

@@ -53,3 +53,8 @@ done:
 
 def joined(lines: Iterable[str]) -> str:
     return "\n  ".join(lines)
+
+
+def splat(lanes: int, kind: str, value: float) -> str:
+    """A vector of the same constant in all lanes."""
+    return f"<{', '.join([f'{kind} {value}'] * lanes)}>"

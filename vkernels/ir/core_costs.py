@@ -38,7 +38,21 @@ class CoreCosts:
     2. `line_3`, `line`: in no order, from level 3 and from memory. `lost_3`, `lost`: of each line where several rows
     are read beside one another, for each row beyond those that prefetchers follow. `fetched_store`: stored in a burst
     of short rows on other pages, beyond level 2.
-    `pages`: how many pages' places a core knows without asking memory.
+    `begun_3`, `begun`: to begin a row beside others, of a page, until it is prefetched. `contended`: an atomic
+    addition to a line that another core has. `pages`: how many pages' places a core knows without asking memory.
+    `way`: bytes after which addresses share their places in level 2. `buffered`: stores that a core holds until their
+    lines arrive, and goes on meanwhile.
+
+    Cycles of instructions. `crossed`: of a vector that is loaded from two lines. `doubled`: each doubling when the
+    lanes of a vector are scanned, and `carried`: from one vector of a scan to the next, which needs its last lane.
+    `divided`: a remainder of 64-bit integers. `mispredicted`: a branch whose way is not known before. `widened`:
+    extending a vector of two bytes an element beside multiply-adds. `shuffled`: interleaving two vectors. `packed`,
+    `packed_turned`: an element of 32 bits that is copied to a panel, and turned on the way, beyond its bytes; `worded`:
+    a word of 32 bits, which rows of narrower elements are joined to.
+    Of a matrix unit: `matrix_row`: each row of a product, `matrix_latency`: a product that adds to the same sums as the
+    one before; `settled`: from an operand in memory to a product's sums in vector registers, as a program waits that
+    takes sums there and back; `given_back`: each row of sums that is stored and loaded; `staged`: each row that is
+    stored, and loaded by the unit; `reshaped`: to set up its registers.
     """
 
     loads: float = 2.0
@@ -75,6 +89,27 @@ class CoreCosts:
     lost: float = 0.5
     pages: float = 2048.0
     fetched_store: float = 0.0
+    begun_3: float = 450.0
+    begun: float = 450.0
+    contended: float = 100.0
+    way: float = 64 << 10
+    buffered: float = 64.0
+    crossed: float = 0.5
+    doubled: float = 2.33
+    carried: float = 16.0
+    divided: float = 8.0
+    mispredicted: float = 12.0
+    widened: float = 1.25
+    shuffled: float = 1.0
+    packed: float = 2.5
+    packed_turned: float = 3.5
+    worded: float = 0.8
+    matrix_row: float = 1.0
+    matrix_latency: float = 52.0
+    settled: float = 120.0
+    given_back: float = 3.0
+    staged: float = 1.5
+    reshaped: float = 100.0
 
     def stored_past(self, cores: int) -> tuple[float, float]:
         """What a byte that is stored past the caches costs level 3 and memory."""
@@ -85,4 +120,7 @@ def default_core_costs(register_bytes: int) -> CoreCosts:
     """The costs of a core of which nothing is known but its vector registers: wide ones take two cycles for one."""
     if register_bytes <= WIDE:
         return CoreCosts()
-    return CoreCosts(loads=1.0, stores=0.5, apart=2.0, store_apart=4.0, found=3.5, index=2.5, across=3.0)
+    return CoreCosts(
+        loads=1.0, stores=0.5, apart=2.0, store_apart=4.0, found=3.5, index=2.5, across=3.0, doubled=3.5, widened=2.5,
+        shuffled=2.0, staged=3.0,
+    )  # fmt: skip

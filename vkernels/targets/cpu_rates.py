@@ -6,27 +6,36 @@ import functools
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 
 from vkernels.ir.core_costs import CoreCosts
 from vkernels.ir.disk_cache import DiskCache
+from vkernels.ir.dot_units import DOT_UNITS
 from vkernels.ir.limits import Limits
 
 from .family_rates import FamilyRates, family_of, memory_of, multiply_adds_of
-from .host_cpu import LAUNCH_SECONDS, WAKE_SECONDS, cache_bytes, cpu_limits
+from .host_cpu import LAUNCH_SECONDS, WAKE_SECONDS, cache_bytes, cpu_limits, way_bytes
 from .processor import this_processor
 
-VERSION = 11
+VERSION = 12
 """Grows when the method or the format changes: rates of older versions are measured again."""
 
 OF_ACCESSES = (
     "apart", "store_apart", "apart_alone", "found", "index", "masked", "across", "atomic", "atomic_far", "update",
-    "update_far", "hop", "line_3", "line", "lost_3", "lost", "pages", "fetched_store",
+    "update_far", "hop", "line_3", "line", "lost_3", "lost", "pages", "fetched_store", "begun_3", "begun",
 )  # fmt: skip
 """Costs of accesses that `CoreCosts` has by the same names."""
+OF_MATRICES = ("matrix_row", "matrix_latency", "settled", "given_back", "staged", "reshaped")
+"""Costs of matrix units by the same names, of the processor's family where it has none."""
+OF_INSTRUCTIONS = (
+    "contended", "way", "buffered", "crossed", "doubled", "carried", "divided", "mispredicted",
+    "widened", "shuffled", "packed", "packed_turned", "worded", *OF_MATRICES,
+)  # fmt: skip
+"""Costs of instructions by the same names, and what else is found beside them: `way` is the system's, `buffered` the
+family's."""
 OF_A_CORE = (
     "loads", "stores", "latency", "stored_2", "stored_3", "stored", "past_3", "past", "past_3_alone", "past_alone",
-    "past_store", "waited_3", "waited", "cache_share", *OF_ACCESSES,
+    "past_store", "waited_3", "waited", "cache_share", *OF_ACCESSES, *OF_INSTRUCTIONS,
 )  # fmt: skip
 """Rates that `CoreCosts` has by the same names."""
 
@@ -39,6 +48,8 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "past_store": (0.0, 100.0), "waited_3": (0.0, 4.0), "waited": (0.0, 4.0), "cache_share": (1e-6, 1.0),
     "launch": (1e-7, 1e-2), "wake": (1e-6, 1e-2),
     **dict.fromkeys(OF_ACCESSES, (0.0, 1000.0)), "apart_alone": (0.0, 1.0), "pages": (64.0, 1e9),
+    **dict.fromkeys(("begun_3", "begun"), (0.0, 1e5)), **dict.fromkeys(OF_INSTRUCTIONS, (0.0, 1000.0)),
+    "way": (4096.0, 1.7e7), "buffered": (1.0, 1e4),
 }  # fmt: skip
 """What each rate can be: one beyond was not measured, but damaged."""
 
@@ -92,6 +103,27 @@ class CpuRates:
     lost: float
     pages: float
     fetched_store: float
+    begun_3: float
+    begun: float
+    contended: float
+    way: float
+    buffered: float
+    crossed: float
+    doubled: float
+    carried: float
+    divided: float
+    mispredicted: float
+    widened: float
+    shuffled: float
+    packed: float
+    packed_turned: float
+    worded: float
+    matrix_row: float
+    matrix_latency: float
+    settled: float
+    given_back: float
+    staged: float
+    reshaped: float
     launch: float
     wake: float
 
@@ -120,7 +152,9 @@ def store_cpu_rates(rates: CpuRates, cache: DiskCache | None = None) -> bool:
 def family_cpu_rates() -> CpuRates:
     """The rates of this processor's family, with the cores that this process may use; nothing is measured."""
     limits = cpu_limits()
-    return rates_of_family(family_of(this_processor(), limits.register_bytes), limits)
+    has_tiles = any(DOT_UNITS[name].is_matrix for name in limits.dot_units)
+    found = rates_of_family(family_of(this_processor(), limits.register_bytes, has_tiles), limits)
+    return replace(found, way=way_bytes(2) or found.way)
 
 
 def rates_of_family(family: FamilyRates, limits: Limits) -> CpuRates:

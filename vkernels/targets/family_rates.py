@@ -36,32 +36,52 @@ class FamilyRates:
 
 @dataclass(frozen=True)
 class Row:
-    """A family: which processors belong to it, with vector registers of so many bytes, and where its rates are from."""
+    """A family: which processors belong to it, with vector registers of so many bytes, and where its rates are from.
+    `has_tiles`: only those with a matrix unit."""
 
     holds: Callable[[Processor, int], bool]
     rates: FamilyRates
     source: str
+    has_tiles: bool = False
 
 
 OTHERS = FamilyRates()
 """Measured on AMD Zen 4 with 2 cores: 183 GFLOP/s, which is one multiply-add a cycle on registers of 64 bytes; of 32
 bytes or less two, as on most server cores. Level 2 and 3 by STREAM-like sums of 256 KiB and 8 MiB a core."""
 
-_WIDE_LOADS = {"loads": 2, "stores": 1, "apart": 1, "store_apart": 2, "found": 1.75, "index": 1.25, "across": 1.5}
+_WIDE_LOADS = {
+    "loads": 2, "stores": 1, "apart": 1, "store_apart": 2, "found": 1.75, "index": 1.25, "across": 1.5,
+    "doubled": 1.75, "widened": 1.25, "shuffled": 1, "staged": 1.5,
+}  # fmt: skip
 """Of cores that load two of the widest registers in a cycle."""
 
 _ZEN_5 = {
     "past_3": 3.5, "past": 0.6, "past_3_alone": 1.4, "past_alone": 0.6, "waited_3": 0, "waited": 0.4, "apart": 0.8,
     "store_apart": 1.1, "apart_alone": 1, "found": 0.8, "index": 0.1, "masked": 0, "across": 1.8, "atomic": 20,
     "atomic_far": 0, "update": 1, "update_far": 1.2, "hop": 13, "line_3": 0.2, "line": 9, "lost_3": 0.1, "lost": 0.25,
-    "pages": 4096, "fetched_store": 31,
+    "pages": 4096, "fetched_store": 31, "begun_3": 5, "begun": 225, "buffered": 104,
 }  # fmt: skip
 """As calibration measures them on a server core of 2024."""
+
+_INTEL = {**_WIDE_LOADS, "fetched_store": 40, "buffered": 56}
+_WITH_TILES = {
+    **_INTEL, "buffered": 112, "carried": 7, "divided": 6, "mispredicted": 21, "widened": 1, "packed": 0.1,
+    "packed_turned": 0, "worded": 0.8, "matrix_latency": 17, "settled": 110, "given_back": 1.5, "staged": 1.4,
+    "reshaped": 170,
+}  # fmt: skip
+"""Instructions as calibration measures them on a server core of 2024."""
 
 FAMILIES = (
     Row(
         lambda cpu, width: cpu.vendor == "GenuineIntel" and width == 64,
-        FamilyRates(level_2=52, level_3=15, vectors=2, clock=3e9, costs={**_WIDE_LOADS, "fetched_store": 40}),
+        FamilyRates(level_2=52, level_3=15, vectors=2, clock=3e9, costs=_WITH_TILES),
+        "Intel 64 and IA-32 Architectures Optimization Reference Manual: Golden Cove, 112 stores. "
+        "Instructions: measured",
+        has_tiles=True,
+    ),
+    Row(
+        lambda cpu, width: cpu.vendor == "GenuineIntel" and width == 64,
+        FamilyRates(level_2=52, level_3=15, vectors=2, clock=3e9, costs=_INTEL),
         "Intel 64 and IA-32 Architectures Optimization Reference Manual: Skylake Server, sustained. "
         "fetched_store: measured on a core of 2023",
     ),
@@ -79,9 +99,9 @@ FAMILIES = (
 )
 
 
-def family_of(processor: Processor, register_bytes: int) -> FamilyRates:
-    """The rates of a processor's family, or those of all others."""
-    known = (row.rates for row in FAMILIES if row.holds(processor, register_bytes))
+def family_of(processor: Processor, register_bytes: int, has_tiles: bool = False) -> FamilyRates:
+    """The rates of a processor's family, or those of all others. `has_tiles`: whether it has a matrix unit."""
+    known = (row.rates for row in FAMILIES if row.holds(processor, register_bytes) and has_tiles >= row.has_tiles)
     return next(known, OTHERS)
 
 

@@ -8,6 +8,7 @@ import os
 import platform
 from collections.abc import Iterable
 from contextlib import suppress
+from math import prod
 from pathlib import Path, PurePosixPath
 
 from vkernels.ir.dot_units import DOT_UNITS
@@ -189,6 +190,15 @@ def cache_bytes(level: int, shared_out: bool, folder: Path = CACHES) -> int:
             continue
         size = _bytes("".join(_words(entry / "size")))
         return size // max(1, _count("".join(_words(entry / "shared_cpu_list")))) if shared_out else size
+    return 0
+
+
+def way_bytes(level: int, folder: Path = CACHES) -> int:
+    """Bytes after which addresses share their places in core 0's cache of a level; 0 where unknown."""
+    for entry in sorted(folder.glob("index*")):
+        if _words(entry / "level") == [str(level)] and _words(entry / "type") != ["Instruction"]:
+            counts = ["".join(_words(entry / name)) for name in ("number_of_sets", "coherency_line_size")]
+            return prod(int(count) if count.isdecimal() else 0 for count in counts)
     return 0
 
 

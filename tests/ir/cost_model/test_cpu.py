@@ -204,7 +204,7 @@ def test_extending_narrow_floats_takes_the_ports_of_multiply_adds():
         space = read_space(
             kernel_of(parse_module(matmul_text(element, "f32"))),
             {"M": 512, "N": 512, "K": 64},
-            replace(WIDE, clock=3e9),
+            replace(WIDE, clock=3e9, multiply_adds={"float32": 48e9}),
         )
         return model_plan(space, Plan({"i": rows, "j": 64}, {"k": 1}, lanes="j", order=("i", "j"))).seconds
 

@@ -9,9 +9,6 @@ from .cpu_registers import slots
 from .loops import LINE, LoopStep
 from .plan_batch import Numbers, PlanBatch
 
-FETCHED = 100.0
-"""Cycles that an atomic instruction waits at most for a line of another core, where there are lines for all: about what
-processors take, and not fitted, for want of cores."""
 UPDATE_MANY = 4.0
 """Cycles more where more than `AT_ONCE` elements are updated at once: beyond, integers are loaded ahead of all updates
 and wait on the stack, and cores are slow to find there what was written before a store to an unknown address."""
@@ -29,7 +26,7 @@ def update_cycles(step: LoopStep, at: PlanBatch, width: int, limits: Limits) -> 
     if not is_alone:
         busy = np.minimum(limits.multiprocessors, at.threads_of_work)
         lines = max(1.0, at.updates.tensors.get(touch.place, 0) / LINE)
-        contended = np.minimum(core.atomic * busy, FETCHED * np.maximum(1.0, busy / lines))
+        contended = np.minimum(core.atomic * busy, core.contended * np.maximum(1.0, busy / lines))
         return elements * (contended + core.atomic_far * is_far)
     if touch.run is not None and touch.run == at.choices.lanes:
         return slots(step.axes, at, width) * (core.update + core.update_far * is_far)

@@ -12,7 +12,7 @@ from .cache_sets import Sets
 from .core_rates import CoreRates, cpu_rates
 from .cpu_packs import packing
 from .cpu_registers import cpu_spills, cpu_streamed, slots
-from .cpu_rows import BUFFERED, GRADUAL, OWN, WAY, cycles_of_far_lines, cycles_of_rows, fetched_lines, line_costs
+from .cpu_rows import GRADUAL, OWN, cycles_of_far_lines, cycles_of_rows, fetched_lines, line_costs
 from .cpu_steps import StepCycles, across, broken_chunks, in_tails, step_cycles
 from .cpu_words import Words, chain_of, moves_of_sums, shapes_differ, words_of
 from .kept_loops import programs_in_turn
@@ -24,23 +24,18 @@ GRADUAL_1 = 0.25
 """How much sooner, and later, than its bytes the first cache begins to lose what is used again, and has lost all of it.
 Of attention whose operands and results are gone through for every six keys, 44 KiB take no longer than 36 on an Intel
 server core of 2023 with 48 KiB, 50 half as long again, and 67 as long as level 2 takes for all."""
-SCAN = 16.0
-"""Cycles from one chunk of a scan to the next, which needs its last element."""
 ITERATION = 0.5
-"""Cycles that a loop adds to an iteration, of those that are not hidden."""
-ENTRY = 12.0
-"""Cycles to enter a loop, its masked tail included."""
+"""Cycles that a loop adds to an iteration, of those that are not hidden: instructions counted, an addition and a
+branch."""
 CPU_PROGRAM_CYCLES = 25.0
-"""Cycles to begin a program: coordinates, bounds, which variant."""
+"""Cycles to begin a program: coordinates, bounds, which variant. Instructions counted."""
 MASKS = 7
 """Masks that registers hold."""
 SPILL_ACCESSES = 2.0
 """Loads and stores of a register that there is no room for."""
-STREAMED = 16.0
-"""Cycles of a register's worth of a dot's result that each iteration loads, adds to and stores: mostly the latency of
-its sums. Measured on Zen 4 with attention that goes online."""
-
-
+STREAMED = 4.0
+"""Sums that wait for one another where each iteration loads a register's worth of a dot's result, adds to it and stores
+it."""
 CROWDED = 6.0
 """How sharply the longest of arithmetic, loads and chains hides the others in loops of multiply-adds: their times are
 combined by a norm of this order, so that two as long as each other take 1.12 times as long. Measured on an Intel server
@@ -49,13 +44,6 @@ multiply-adds, take 1.13 to 1.15 times as long as 8 rows of two, and 4 rows of t
 as there are multiply-adds in flight, 1.12 to 1.18 times."""
 TINY = 1e-9
 """Cycles that are none, but may be divided by."""
-MOVED = 3.0
-"""Cycles of a register's worth of sums that a matrix unit gives back: stored by the unit, and loaded. An estimate."""
-SETTLED = 120.0
-"""Cycles from the first products of sums that are in a matrix unit to the first of them in a vector register: the
-unit's latency, and those of its stores. An estimate, from attention whose results are added up in memory."""
-RESHAPED = 100.0
-"""Cycles to set up a matrix unit's registers for other shapes. An estimate, likewise."""
 
 
 def cpu_times(at: PlanBatch, limits: Limits, registers: Numbers) -> ModeledTimes:
@@ -67,7 +55,7 @@ def cpu_times(at: PlanBatch, limits: Limits, registers: Numbers) -> ModeledTimes
     cycles = _all_cycles(at, limits, rates, registers)
     traffic = CacheTraffic(at, on_chip_counts=True, resident=busy)
     # Only in level 2: rows that level 1 has no place for come in time (1 % between 512 packed rows and others).
-    sets = Sets(WAY, limits.shared * OWN)
+    sets = Sets(int(core.way), limits.shared * OWN)
     own = CacheTraffic(at, on_chip_counts=True, resident=busy, sets=sets) if sets.matter(at) else traffic
     beyond_2 = own.missed_by_touch(limits.shared * OWN, LINE, gradual=GRADUAL)
     level_3 = limits.cache * core.cache_share
@@ -162,7 +150,7 @@ def _reshaped(at: PlanBatch, limits: Limits) -> Numbers:
     for loop, words in loops:
         for axes, is_held in words.sums.items():
             times = times + is_held * moves_of_sums(axes, loop, at, words)
-    return RESHAPED * times * at.programs * shapes_differ(words for _, words in loops)
+    return limits.core_costs.reshaped * times * at.programs * shapes_differ(words for _, words in loops)
 
 
 def _named(at: PlanBatch) -> frozenset[str]:
@@ -214,17 +202,20 @@ def _loop_cycles(loop: Loop, at: PlanBatch, limits: Limits, rates: CoreRates, re
     spills = SPILL_ACCESSES * np.maximum(spilled * iterations, part * arithmetic)
     computed, loaded = arithmetic / rates.vectors, (loads + spills) / core.loads
     ports = np.maximum(np.maximum(computed, loaded), stores / core.stores)
-    ports = np.maximum(ports, core.fetched_store * np.maximum(0, fetched - BUFFERED))
+    ports = np.maximum(ports, core.fetched_store * np.maximum(0, fetched - core.buffered))
     chained = core.latency * iterations * _one_after_another(loop, at, words)
     if any(step.reduced in loop.axes for step in loop.steps if not _is_reduction(step, loop)):
-        chained = SCAN * iterations
+        chained = core.carried * iterations
     if loop.has_dots:
         ports = np.maximum(ports, _crowded(computed, loaded, chained))
-    hops = hops + STREAMED * cpu_streamed(loop, at, limits) * iterations
-    entry = ENTRY + sum(across(axes, axis, at, width, core.across) for axes, axis, _ in loop.reduced if loop.axes)
+    hops = hops + STREAMED * core.latency * cpu_streamed(loop, at, limits) * iterations
+    # The end of a loop, of whose trips nothing is known before, and its masked tail.
+    entry = core.mispredicted + sum(
+        across(axes, axis, at, width, core.across) for axes, axis, _ in loop.reduced if loop.axes
+    )
     found = runs * (np.maximum(ports, chained) + hops + (ITERATION * iterations + entry if loop.axes else 0))
     for axes, is_held in words.sums.items():
-        moved = is_held * (SETTLED + MOVED * slots(axes, at, width))
+        moved = is_held * (core.settled + core.given_back * slots(axes, at, width))
         found = found + at.programs * moves_of_sums(axes, loop, at, words) * moved
     return found
 

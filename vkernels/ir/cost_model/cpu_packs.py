@@ -5,22 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from ..limits import Limits
+from .core_rates import cpu_rates
 from .cpu_words import depth_of, words_of
 from .plan_batch import Numbers, PlanBatch
 
-PACKED = 2.5
-"""Cycles to copy an element of a packed operand: short rows of far panels, fetched and written."""
-TURNED = 3.5
-"""The same where rows become columns."""
-WORDS = 0.2
-"""Cycles to copy an element that is joined with others to a word for a dot unit. Measured on an Intel server core of
-2023 with matmuls of 4, 8 and 16 rows in int8: what none would take."""
-WORDS_TURNED = 0.4
-"""The same where rows become columns."""
-SPLIT_WORDS = 0.3
-"""Cycles more where an f16 is split into two words: seven instructions for 16 elements, and twice the stores."""
-MASKED_WORDS = 2.4
-"""The same in the last blocks of a row, which end beyond it. Measured likewise, with chunks of 12 and of 4 of 1024."""
+TURNS = 4.0
+"""Shuffles of a register of words that is turned with 15 others: they are counted."""
+SPLIT_INSTRUCTIONS = 7.0
+"""Instructions that split a register of f16 into two of words, beside twice the stores: they are counted."""
+MASKED_TIMES = 12.0
+"""How much longer an element takes in the last blocks of a row, which end beyond it: these are copied one by one."""
 BLOCK = 16
 """Positions, or words of a row that is turned, which are copied at once, as `apply_plan/packs.py` does."""
 
@@ -29,6 +23,7 @@ def packing(at: PlanBatch, limits: Limits) -> tuple[Numbers, Numbers]:
     """Bytes that packing moves, and cycles of its instructions."""
     moved: Numbers = 0.0
     cycles: Numbers = 0.0
+    core, vectors = limits.core_costs, cpu_rates(limits).vectors
     for name in at.choices.packs:
         found = next(
             ((loop, s, s.touch) for loop in at.loops for s in loop.steps if s.touch and s.touch.place == name), None
@@ -42,10 +37,14 @@ def packing(at: PlanBatch, limits: Limits) -> tuple[Numbers, Numbers]:
             turned = touch.run != at.choices.lanes
             wide = np.where(in_words & ~np.asarray(split), touch.element_bytes, max(4, touch.element_bytes))
             moved = moved + elements * (touch.element_bytes + 2 * wide)
-            plain, joined = (TURNED, WORDS_TURNED) if turned else (PACKED, WORDS)
+            plain = core.packed_turned if turned else core.packed
+            lanes = limits.register_bytes / 4
+            word = core.worded + (TURNS * core.shuffled / lanes if turned else 0.0)
+            joined = word / max(1, 4 // touch.element_bytes)
+            halves = (SPLIT_INSTRUCTIONS / vectors + 1 / core.stores) / lanes
             block = BLOCK * (4 // touch.element_bytes if turned and touch.element_bytes < 4 else 1)
             beyond = sum(_masked(at, axis, block) for axis in touch.axes if axis in loop.axes)
-            joining = np.where(split, joined + SPLIT_WORDS, joined) + MASKED_WORDS * beyond
+            joining = np.where(split, joined + halves, joined) + MASKED_TIMES * joined * beyond
             cycles = cycles + elements * np.where(in_words, joining, plain)
     return moved, cycles
 

@@ -17,9 +17,6 @@ from .cpu_words import words_of
 from .loops import LINE, Loop, LoopAccess, LoopStep, executed
 from .plan_batch import Numbers, PlanBatch, clipped
 
-RESTART = 25
-"""Lines of a row that passes by beside others until it is prefetched: one alone goes on into the next, as short ones
-do."""
 SHORT = 1024
 """Bytes from a row to the next up to which rows are one stream. Sums of rows of 256 and 512 bytes from level 3 take as
 long for 16 rows at once as for one on an Intel server core of 2023, and attention whose keys have up to 1 KiB loses
@@ -28,9 +25,6 @@ STREAMS = 8
 """Rows that prefetchers follow at once without losing any."""
 MOST_LOST = 24
 """Rows beyond that cost more than fewer."""
-WAY = 64 << 10
-"""Bytes after which addresses share their places in level 2, of most cores at least: rows whose distance has a large
-power of two in common with it find room for few."""
 PAGE = 4096
 """Bytes between rows from which on this happens."""
 CLOSER = 0.25
@@ -38,8 +32,6 @@ CLOSER = 0.25
 MOST_FETCHED = 6
 """Lines of a row that its stores fetch by themselves, before prefetchers go ahead. Measured on an Intel server core of
 2023: in rows of 1, 2, 4, 8 and 16 lines a line costs 40, 45, 42, 26 and 7 cycles more than side by side."""
-BUFFERED = 64
-"""Stores that a core holds until their lines arrive, and goes on meanwhile: as of Zen 3 and Golden Cove."""
 OWN = 0.6
 """Part of a core's own cache that what is used again finds room in: what streams by takes the rest."""
 GRADUAL = 0.33
@@ -48,15 +40,18 @@ GRADUAL = 0.33
 
 @dataclass(frozen=True)
 class LineCosts:
-    """Cycles of `line`s that nothing prefetches, and of those `lost` for rows beyond those that prefetchers follow."""
+    """Cycles of `line`s that nothing prefetches, of those `lost` for rows beyond those that prefetchers follow, and of
+    rows that are `begun` beside others."""
 
     line: Numbers
     lost: Numbers
+    begun: Numbers
 
 
 def line_costs(core: CoreCosts, from_memory: Numbers) -> LineCosts:
     """By whether plans read from memory, or from level 3."""
-    return LineCosts(np.where(from_memory, core.line, core.line_3), np.where(from_memory, core.lost, core.lost_3))
+    pairs = (core.line, core.line_3), (core.lost, core.lost_3), (core.begun, core.begun_3)
+    return LineCosts(*(np.where(from_memory, *pair) for pair in pairs))
 
 
 def cycles_of_rows(
@@ -91,7 +86,7 @@ def cycles_of_rows(
             begun = np.minimum(often * rows, beyond[number, id(step)] / (row * LINE))
             lines = lines + begun * row
             if touch.place not in met:
-                restart = costs.line * np.minimum(RESTART, row * together)
+                restart = np.minimum(costs.begun, costs.line * row * together)  # one alone goes on into the next
                 cycles = cycles + np.where(rows > together, begun / together * restart, 0)
             met.add(touch.place)
         cycles = cycles + lines * costs.lost * clipped(streams - STREAMS, 0, MOST_LOST)
@@ -187,5 +182,7 @@ def _far_rows(step: LoopStep, loop: Loop, at: PlanBatch, limits: Limits) -> Numb
     rows = at.tile(axis for axis in touch.axes if axis not in (run, inner[-1]))
     lost: Numbers = 1.0
     if extent * min(1, stride // PAGE) <= limits.core_costs.pages:
-        lost = part_lost(extent * rows * np.maximum(length, gcd(stride, WAY)), limits.shared * OWN, GRADUAL)
+        lost = part_lost(
+            extent * rows * np.maximum(length, gcd(stride, int(limits.core_costs.way))), limits.shared * OWN, GRADUAL
+        )
     return lost * rows * at.size(inner[-1])

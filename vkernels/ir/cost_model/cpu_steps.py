@@ -22,14 +22,10 @@ from .plan_batch import Numbers, PlanBatch
 TOGETHER = 0.35
 """Cycles of each line of a row found by an index beyond level 2, for each row beyond two that are requested at once:
 neighbours often request the same rows, and while they wait for one the core looks less far ahead for others."""
-TESTED = 12.0
-"""Cycles to test whether a chunk's indices are contiguous: mostly a division of scalars, beside other chunks' work."""
+TESTED = 4.0
+"""Cycles to test whether a chunk's indices are contiguous beside a division of scalars: instructions counted."""
 BROKEN = 4.0
 """Cycles of each register in a chunk with a break: another masked load, its mask, and a selection."""
-SCANNED = 14.0
-"""Cycles of a scan along a register: a shift, a mask and an addition for each doubling, one after another."""
-SPLIT = 0.5
-"""Cycles of a register that is loaded from two lines, of those that are not hidden."""
 SELECTED = 1.0
 """Cycles of one element, for all lanes, that may be beyond the end of a tile axis or of the tensor: its address, or
 that of a 0. Counted in a convolution with outputs along the lanes: three instructions an element."""
@@ -41,9 +37,6 @@ ROW, EXTENDED_IN_ROW = 4, 0.5
 CLEARED = 1.0
 """Operations of one bf16 for all lanes beside its extension: a load repeats its bits in both halves of each word, and
 the lower halves are cleared."""
-WIDENED = 1.5
-"""Operations that extending a register's worth of narrow floats for a dot takes more than others: two instructions on
-the ports of multiply-adds, measured on an Intel server core of 2023 as 1.1 to 1.25 cycles of two operations each."""
 PAST_STRAIGHT = 2.0
 """How much more stores past the caches cost in straight code, in scans and among polynomials, which live by what the
 test of an address keeps from being interleaved."""
@@ -77,7 +70,8 @@ def step_cycles(step: LoopStep, loop: Loop, at: PlanBatch, limits: Limits, width
     if step.is_dot or step.operations:
         arithmetic = slots(step.axes, at, width) * operations_of(step, words)
     if step.scans:
-        arithmetic = arithmetic + slots(step.axes, at, width) * (SCANNED if step.reduced == choices.lanes else 0)
+        scanned = core.doubled * np.log2(max(1, width)) * cpu_rates(limits).vectors
+        arithmetic = arithmetic + slots(step.axes, at, width) * (scanned if step.reduced == choices.lanes else 0)
     elif step.completes or step.reduced in choices.held:
         arithmetic = arithmetic + across(
             step.axes, step.reduced or "", at, width, core.across * cpu_rates(limits).vectors
@@ -87,7 +81,8 @@ def step_cycles(step: LoopStep, loop: Loop, at: PlanBatch, limits: Limits, width
     if touch.atomic:
         return StepCycles(arithmetic, hops=update_cycles(step, at, width, limits))
     if choices.lanes in step.axes and loop.has_dots and _is_narrow(step, at):
-        arithmetic = arithmetic + slots(step.axes, at, width) * WIDENED * part_extended(step, words)
+        widened = max(0.0, core.widened * cpu_rates(limits).vectors - 1)  # one operation is counted anyway
+        arithmetic = arithmetic + slots(step.axes, at, width) * widened * part_extended(step, words)
     if choices.lanes not in step.axes and _is_narrow(step, at):
         arithmetic = arithmetic + _extended(touch, step, at) * part_extended(step, words) * at.tile(step.axes)
     cost = _accesses(step, at, width, core) / depth_of(step, words)
@@ -99,9 +94,9 @@ def step_cycles(step: LoopStep, loop: Loop, at: PlanBatch, limits: Limits, width
         beside = np.where(rows >= LEAST_TURNED, slots(step.axes, at, width) * _shuffles(rows, width), beside)
         cost = np.where(rows >= LEAST_TURNED, at.tile(step.axes) / rows, cost)
     arithmetic = _plus(arithmetic, beside, 1)
-    hops = SPLIT * _splits(step, at, width) + _selected(step, loop, at) / depth_of(step, words)
+    hops = core.crossed * _splits(step, at, width) + _selected(step, loop, at) / depth_of(step, words)
     hops = hops + cycles_of_hops(step, loop, at, limits) + _waited(step, at, limits)
-    hops = hops + (TESTED if touch.breaks else 0.0)
+    hops = hops + (TESTED + core.divided if touch.breaks else 0.0)
     if touch.writes:
         past = core.past_store * (PAST_STRAIGHT if _is_entwined(loop) else 1.0)
         return StepCycles(arithmetic, stores=cost, hops=hops + (past * cost if touch.place in choices.streams else 0.0))

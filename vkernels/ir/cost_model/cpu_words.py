@@ -19,23 +19,16 @@ from .core_rates import cpu_rates
 from .loops import Axes, LiveTile, Loop, LoopAccess, LoopStep
 from .plan_batch import Numbers, PlanBatch
 
-MATRIX_LATENCY = 13.0
-"""Multiply-adds that take as long, one after another, as a matrix unit's product: 52 cycles, and 4 each, as of AMX."""
-
 OF_INTEGERS = 2.0
 """Operations of a multiply-add of integers without a unit: instructions counted, a product and an addition."""
 
-SHUFFLED, STAGED = 2.0, 3.0
-"""Operations that take as long as a shuffle, and as writing a register of words to memory, from where a matrix unit
-takes them. Of products of batches, joining and writing a register of words took 2.5 cycles on an Intel server core of
-2024, beside what the unit does."""
 CHUNKED = 0.25
 """How much longer it takes for each doubling of what a matrix unit takes at once: it is beside less of the unit's work.
 """
-TURNED = 10.0
-"""The same of turning words: 64 exchanges and 16 joints of a block of 16 registers, each as long as two operations."""
+TURNED = 5.0
+"""Shuffles for each of 16 registers of words that are turned together: 64 exchanges and 16 joints, counted."""
 SPLIT = 7.0
-"""Operations that split an f16 and join its parts to those of another: seven instructions for each."""
+"""Operations that split an f16 and join its parts to those of another: seven instructions for each, counted."""
 JOINING = 3
 """Vector registers of a loop that joins words: the pattern of its shuffles, and the rows that one takes from memory."""
 AHEAD = 0.5
@@ -153,12 +146,12 @@ def _add(found: Words, dot: DotOp, narrow: NarrowDot, loop: Loop, at: PlanBatch,
         rate = np.where(suits, float(on.unit.rate / on.unit.side), rate)
         blocks = np.where(suits, float(MATRIX_SIDE if on.unit.is_matrix else 1), blocks)
         pairs = np.where(suits, float(on.unit.side), pairs)
-    on_matrix, vectors = np.asarray(blocks > 1), cpu_rates(limits).vectors
+    on_matrix, core, vectors = np.asarray(blocks > 1), limits.core_costs, cpu_rates(limits).vectors
     for operand, side in ((first, 1.0), (second, blocks * pairs**2)):
         load = operand.value.owner
         found.depths[operand.extension] = plain * side
         found.operations[operand.extension] = np.where(
-            is_on, _joining(operand, first, at, axis, plain, blocks, is_split), 1.0
+            is_on, _joining(operand, first, at, axis, plain, blocks, is_split, limits), 1.0
         )
         if isinstance(load, ReadOp):
             if operand.is_in_words or operand is second:
@@ -170,8 +163,8 @@ def _add(found: Words, dot: DotOp, narrow: NarrowDot, loop: Loop, at: PlanBatch,
         ahead = AHEAD * at.tile(axes_of(second.value)) / plain
         found.ahead[axes_of(second.value)] = np.where(is_on & ~on_matrix, np.maximum(1, ahead), 1)
     found.depths[dot] = rate * blocks * pairs
-    found.chains[dot] = np.where(on_matrix, MATRIX_LATENCY / blocks, 1 / pairs) / rate
-    on_unit = np.where(on_matrix, vectors / blocks, 1 / pairs) / rate
+    found.chains[dot] = np.where(on_matrix, core.matrix_latency / core.latency / blocks, 1 / pairs) / rate
+    on_unit = np.where(on_matrix, vectors * core.matrix_row / blocks, 1 / pairs) / rate
     found.operations[dot] = np.where(is_on, on_unit, _plain_operations(dot))
     for value in (first.value, second.value, dot.result):
         held = found.held.get(axes_of(value), False)
@@ -213,8 +206,9 @@ def _lies_side_by_side(second: _Operand) -> bool:
 
 
 def _joining(
-    operand: _Operand, first: _Operand, at: PlanBatch, axis: str, plain: Numbers, blocks: Numbers, is_split: Numbers
-) -> Numbers:
+    operand: _Operand, first: _Operand, at: PlanBatch, axis: str, plain: Numbers, blocks: Numbers, is_split: Numbers,
+    limits: Limits,
+) -> Numbers:  # fmt: skip
     """Operations for each element of an operand's extension that make words of it. Packed ones are words already.
 
     A word of n elements takes n - 1 shuffles, one of parts takes `SPLIT`. For a matrix unit words are written to
@@ -223,19 +217,21 @@ def _joining(
     if operand.is_in_parts:
         return 0.0
     on_matrix, split = np.asarray(blocks > 1), SPLIT * is_split
+    core, vectors = limits.core_costs, cpu_rates(limits).vectors
+    shuffled, staging = core.shuffled * vectors, core.staged * vectors
     longer = 1 + CHUNKED * np.log2(
         np.maximum(1, at.size(axis) / np.where(is_split, SPLIT_ELEMENTS, plain * MATRIX_SIDE))
     )
     if operand is first:
         is_turned = not operand.is_computed and operand.touch is not None and operand.touch.run == axis
-        staged = SHUFFLED * (plain - 1) + split + STAGED + TURNED * is_turned
+        staged = shuffled * (plain - 1) + split + staging + TURNED * shuffled * is_turned
         return np.where(on_matrix, staged * longer, plain - 1) / plain * (is_split | (not operand.in_home))
     touch = operand.touch
     if operand.lies_across(axis) and touch is not None:  # whole blocks are turned
         run = at.size(touch.run or "")
-        staged = STAGED + TURNED * MATRIX_SIDE * np.ceil(run / MATRIX_SIDE) / run
+        staged = staging + TURNED * shuffled * MATRIX_SIDE * np.ceil(run / MATRIX_SIDE) / run
     else:
-        staged = STAGED * (is_split | ~_are_read(touch, operand.value, at))
+        staged = staging * (is_split | ~_are_read(touch, operand.value, at))
     return (staged + split) * longer * on_matrix / (plain * MATRIX_SIDE)  # each element is for all lanes
 
 
