@@ -11,6 +11,8 @@ import vkernels.memory
 from vkernels.memory.followed_functions import Called, FunctionFollower, FunctionRecorder, common_stretches
 
 from .layers import ROWS, WIDTH, Layers
+from .matrix_programs import Lbfgs
+from .meter import Meter
 from .test_unwatched_changes import check
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -111,6 +113,33 @@ def test_a_stretch_is_what_the_program_calls():
     assert followed(((), None), calls)
     assert followed((first[:1], None), calls)
     assert followed(((first[0], first[1]._replace(shape=torch.Size([5, 4]))), None), calls)
+
+
+def test_what_is_never_compiled_is_followed():
+    @torch.compiler.disable
+    def calls():
+        torch.ones(3).exp().log()
+
+    recorder = FunctionRecorder()
+    with recorder.on_stack():
+        calls()
+    (stretch,) = recorder.stretches()
+    assert [each.function.__name__ for each in stretch] == ["ones", "exp", "log"]
+
+
+@pytest.mark.slow
+def test_a_line_search_that_keeps_more_gradients_is_noticed():
+    plain, program = Lbfgs(), Lbfgs()
+    with Meter(plain.state()) as meter:
+        expected = [plain.step(i).item() for i in range(20)]
+    most = int(0.85 * meter.peak)
+    step = vkernels.memory.limit(program.step, most)
+    with Meter(program.state(), step.on_host) as limited:
+        found = [step(i).item() for i in range(20)]
+    assert found == expected
+    assert all(map(torch.equal, plain.state(), program.state()))
+    assert limited.peak <= most
+    assert step.report.planned > 2
 
 
 def test_what_stretches_have_in_common():

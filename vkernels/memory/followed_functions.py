@@ -28,8 +28,9 @@ WITHOUT_MEMORY = frozenset(
     )
 )  # fmt: skip
 """Functions that need no memory of the device, and backward: they may be called at any time."""
-COMPILED = "torch/_dynamo/eval_frame.py"
-"""The file of the function that calls compiled code, which is compiled anew where another mode is on the stack."""
+COMPILED, UNCOMPILED = "torch/_dynamo/eval_frame.py", "DisableContext."
+"""The file of the function that calls compiled code, which is compiled anew where another mode is on the stack; and in
+it, what calls functions that torch never compiles, such as checkpoints and `zero_grad`."""
 
 
 class Called(NamedTuple):
@@ -243,7 +244,8 @@ def _makes(out: Any, args: Any) -> bool:
 def _is_compiled() -> bool:
     frame = sys._getframe(1)
     while frame is not None:
-        if frame.f_code.co_filename.endswith(COMPILED):
+        code = frame.f_code
+        if code.co_filename.endswith(COMPILED) and not code.co_qualname.startswith(UNCOMPILED):
             return True
         frame = frame.f_back  # type: ignore[assignment]
     return False
