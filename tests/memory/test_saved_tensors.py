@@ -11,7 +11,8 @@ import vkernels.memory
 from vkernels.memory.cpu_device import CpuDevice
 from vkernels.memory.host_heap import HostHeap
 from vkernels.memory.op_tracer import OpTracer
-from vkernels.memory.saved_tensors import RecordedUse, SavedRecorder, SavedTensors, SavedUse
+from vkernels.memory.saved_tensors import RecordedUse, SavedRecorder, SavedTensors
+from vkernels.memory.saved_uses import SavedUse
 
 from .matrix_programs import CarriedGru, Cnn, Gpt, GptAccumulation, GradientPenalty, Unet
 from .meter import Meter
@@ -117,7 +118,7 @@ def test_a_larger_batch_is_watched_and_stays_within_the_limit():
 
 def hooks(uses, capacity=float("inf")):
     device = CpuDevice()
-    return SavedTensors(device, HostHeap(device, capacity), [uses])
+    return SavedTensors(device, HostHeap(device, capacity), [[uses]])
 
 
 def gradients(function, x):

@@ -19,7 +19,8 @@ from vkernels.memory.cpu_device import CpuDevice
 from vkernels.memory.held_results import HeldResults
 from vkernels.memory.host_heap import HostHeap
 from vkernels.memory.landmarks import passing
-from vkernels.memory.saved_tensors import SavedTensors, SavedUse
+from vkernels.memory.saved_tensors import SavedTensors
+from vkernels.memory.saved_uses import SavedUse
 
 from .layers import ROWS, WIDTH, Layers
 from .meter import Meter
@@ -123,7 +124,7 @@ def test_held_results_are_counted_once_and_until_they_die():
 @pytest.mark.parametrize("is_away", [False, True])
 def test_a_graph_that_is_dropped_before_backward_is_freed(is_away):
     device = CpuDevice()
-    saved = SavedTensors(device, HostHeap(device, float("inf")), [[SavedUse(400, is_away), SavedUse(400, is_away)]])
+    saved = SavedTensors(device, HostHeap(device, float("inf")), [[[SavedUse(400, is_away)] * 2]])
     gc.disable()
     try:
         with saved.running(0):

@@ -81,26 +81,38 @@ def remaining(possible: Sequence[Passage], at: int, landmark: Landmark) -> Seque
 
 def kinds_of(passages: Sequence[Passage]) -> CallOrder | None:
     """Return the kinds of calls that do not repeat in order; None: calls differ more, move, or keep more and more."""
-    kinds: list[Passage] = []
-    counts: list[int] = []
-    numbers = []
-    for each in passages:
-        alikes = [alike(kind, each) for kind in kinds]
-        number = next((at for at, one in enumerate(alikes) if one is not None), len(kinds))
-        merged = alikes[number] if number < len(kinds) else None
-        if merged is None:
-            kinds.append(each)
-            counts.append(1)
-        else:
-            kinds[number], counts[number] = merged, counts[number] + 1
-        numbers.append(number)
     half, last = len(passages) // 2, passages[-LAST:]
-    common = [number for number, count in enumerate(counts) if count >= OFTEN]
-    is_rare = sum(counts[number] for number in common) < COMMON * len(passages)
-    if is_rare or len(passages) <= LAST or len(common) < 2 or any(each.moved for each in last):
+    if not are_few(passages) or any(each.moved for each in last):
         return None
     if max(each.own for each in passages[half:]) > max(each.own for each in passages[:half]):
         return None
+    kinds, numbers = _grouped(passages)
+    common = _common(numbers)
     new = {number: at for at, number in enumerate(common)}
     found = [new.get(number, -1) for number in numbers[-LAST:]]
     return CallOrder([kinds[number] for number in common], {*pairwise(found)}, found[-1])
+
+
+def are_few(passages: Sequence[Passage]) -> bool:
+    """Whether most calls are of a few kinds."""
+    _, numbers = _grouped(passages)
+    common = _common(numbers)
+    is_rare = sum(map(numbers.count, common)) < COMMON * len(numbers)
+    return not is_rare and len(passages) > LAST and len(common) > 1
+
+
+def _grouped(passages: Sequence[Passage]) -> tuple[list[Passage], list[int]]:
+    """Return the kinds of calls, and the number of each call's kind."""
+    kinds: list[Passage] = []
+    numbers = []
+    for each in passages:
+        found = ((at, merged) for at, kind in enumerate(kinds) if (merged := alike(kind, each)) is not None)
+        number, merged = next(found, (len(kinds), each))
+        kinds[number:] = [merged, *kinds[number + 1 :]]
+        numbers.append(number)
+    return kinds, numbers
+
+
+def _common(numbers: Sequence[int]) -> list[int]:
+    """Kinds that come often enough to be known."""
+    return [number for number in range(max(numbers, default=-1) + 1) if numbers.count(number) >= OFTEN]

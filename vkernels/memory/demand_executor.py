@@ -135,6 +135,12 @@ class DemandExecutor(TorchDispatchMode):
         """Return the storages on the host, by their addresses in torch."""
         return frozenset(each.key for each in self._known.values() if not each.is_here)
 
+    def send_away(self, keys: Container[int]) -> None:
+        """Move storages at these addresses in torch to the host, those that are on the device."""
+        self.device.turn()
+        for each in [each for each in self._known.values() if each.is_here and each.key in keys]:
+            self._evict(each)
+
     def bring_back(self, but: Container[int]) -> None:
         """Move storages back to the device, without those at addresses `but`, as far as there is room."""
         self.device.turn()

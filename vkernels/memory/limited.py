@@ -177,11 +177,13 @@ class Limited(Generic[P, R]):
     def _on_demand(self, record: bool, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run an iteration without a plan, recorded or not."""
         from .op_tracer import OpTracer
+        from .periods import MAX_PERIOD
         from .unwatched_search import UnwatchedSearch
 
         tracer, self._tracer, recording = (self._tracer or OpTracer()) if record else None, None, nullcontext()
         if tracer is not None and not self._watch:
-            self._ways = self._ways or UnwatchedSearch(self._step, self._demand, self._results)
+            least = 2 * MAX_PERIOD if self._search.is_doubtful else 0
+            self._ways = self._ways or UnwatchedSearch(self._step, self._demand, self._results, least)
             recording = self._ways.recording(tracer, args, kwargs)
         self._demand.limit = self._shared_bytes()
         try:
@@ -211,10 +213,13 @@ class Limited(Generic[P, R]):
         """Plan from recorded calls once they repeat; if they do not, record again later."""
         from .schedule_executor import executor_for
 
-        period = self._search.period_of(self._tracer.watched)
+        least = 0 if self._ways is None else self._ways.least
+        period = self._search.period_of(self._tracer.watched, least)
         if period is None or (not self._watch and self._goes_unwatched(period)):
             return
         try:
+            if not period:
+                raise TraceError("calls differ, and do not repeat in order")
             name = getattr(self._step, "__name__", "step")
             machine = self._shared_machine()
             follow = self._follow = executor_for(self._tracer, period, name, machine, self._folder, self._demand)

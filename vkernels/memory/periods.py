@@ -26,14 +26,14 @@ class PeriodSearch:
         self._deviated = -MAX_PERIOD
         """The last call that deviated from a plan."""
 
-    def period_of(self, watched: Watched) -> int | None:
-        """Return after how many calls the recorded ones repeat; None: more have to be recorded.
+    def period_of(self, watched: Watched, least: int = 0) -> int | None:
+        """Return after how many calls the recorded ones repeat, at least in so many; None: more have to be recorded.
 
-        Where they seem not to repeat it is 1, and it is for the planner to find what differs.
+        Where they seem not to repeat it is 1, and it is for the planner to find what differs; with a `least`, 0.
         """
         calls = _signatures(watched)
         for period in range(1, MAX_PERIOD + 1):
-            count = max(2 * period, self.least)
+            count = max(2 * period, self.least, least)
             last = calls[-count:]
             if len(last) == count and last[period:] == last[:-period] and (period == 1 or _is_short(last[:period])):
                 return period
@@ -41,7 +41,12 @@ class PeriodSearch:
         if len(calls) < 2 * MAX_PERIOD and not is_new:
             return None
         self.least = 2
-        return 1
+        return 0 if least else 1
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether calls have deviated from two plans or more: two that are alike are not enough for another."""
+        return self._left > 1 or self._searches < SEARCHES - 1
 
     def deviates(self, call: int) -> bool:
         """Note a call that deviated from a plan; whether calls seem to repeat after more than the plan has."""
@@ -82,6 +87,28 @@ def joined(watched: Watched, period: int) -> Watched:
 def part_begins(iterations: list[Iteration]) -> list[int]:
     """Return the number of the first operation of each call of a period."""
     return [*accumulate((len(each.operations) for each in iterations[:-1]), initial=0)]
+
+
+def bytes_at(watched: Watched, kind: str) -> list[int]:
+    """Return the bytes on a kind of device at each operation of all iterations. What no operation has made is there
+    from the beginning of the iteration that uses it first."""
+    begins, count = part_begins(watched.iterations), sum(len(each.operations) for each in watched.iterations)
+    first: dict[int, int] = {}
+    for at, iteration in enumerate(watched.iterations):
+        for op in iteration.operations:
+            for number in (*op.reads, *op.writes):
+                first.setdefault(number, begins[at])
+    steps = [0] * (count + 1)
+    for number, each in enumerate(watched.storages):
+        if each.kind != kind:
+            continue
+        start = first.get(number, count) if each.made is None else begins[each.made.iteration] + each.made.operation
+        is_freed = each.freed is not None and each.freed[0] < len(begins)
+        end = begins[each.freed[0]] + each.freed[1] if is_freed and each.freed is not None else count
+        if start < end:
+            steps[start] += each.size
+            steps[end] -= each.size
+    return [*accumulate(steps[:-1])]
 
 
 def _as_one(iterations: list[Iteration]) -> Iteration:

@@ -20,18 +20,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 from .device import MemoryDevice
 from .host_heap import Block, HostHeap
 from .op_tracer import OpTracer
+from .saved_uses import SavedUse, tree_of
 from .tiers import storage_of
-
-
-class SavedUse(NamedTuple):
-    """A tensor that a call saves. `size`: of its storage; -1 where it cannot leave. `is_away`: on the host meanwhile.
-    `state`: the same for tensors that share a storage which is not written between their saving; -1: none shares.
-    `live`: bytes on the device then."""
-
-    size: int
-    is_away: bool
-    state: int = -1
-    live: int = 0
 
 
 def _leaves(tensor: torch.Tensor, live: int) -> bool:
@@ -63,16 +53,17 @@ class SavedView(NamedTuple):
 
 
 class SavedTensors:
-    """Runs calls with some of their saved tensors on the host, as `uses` of each call of a period say.
+    """Runs calls with some of their saved tensors on the host, as `calls` of each call of a period say: what it may
+    save, which is one sequence, or one for each kind of call.
 
     `changed`: how the last call's saved tensors differed from these; from there on all leave that can, or none if the
     call is watched instead.
     """
 
-    def __init__(self, device: MemoryDevice, heap: HostHeap, uses: Sequence[Sequence[SavedUse]]):
+    def __init__(self, device: MemoryDevice, heap: HostHeap, calls: Sequence[Sequence[Sequence[SavedUse]]]):
         self.out_bytes = self.back_bytes = 0
         self.changed = ""
-        self.uses = uses
+        self._trees = [tree_of(each) for each in calls]
         self._device, self._heap = device, heap
         self._count = 0
         self._storages: dict[int, SavedStorage] = {}
@@ -81,25 +72,27 @@ class SavedTensors:
     def running(self, part: int, leaves: Callable[[torch.Tensor, int], bool] = _leaves) -> Iterator[None]:
         """Run a call of the period; `part` counts on from period to period. `leaves`: asked where a tensor differs,
         with the bytes live there, whether it and all later ones leave."""
-        uses, at = self.uses[part % len(self.uses)], 0
-        self._count, self.changed, count = 0, "", len(uses)
+        tree, at, live = self._trees[part % len(self._trees)], 0, 0
+        self._count, self.changed = 0, ""
 
         def pack(tensor: torch.Tensor) -> Any:
-            nonlocal at
+            nonlocal tree, at, live
             at += 1
-            if at <= count and not self.changed:
-                size, is_away, state, _ = uses[at - 1]
-                if size < 0:
-                    return _staying(tensor)
-                storage = tensor.untyped_storage()
-                if storage.nbytes() == size:
-                    if not is_away:
+            if tree and not self.changed:
+                is_odd = -1 in tree
+                storage = self.storage_of(tensor) if is_odd and len(tree) > 1 else None
+                if not is_odd:
+                    storage = tensor.untyped_storage()
+                found = tree.get(-1 if storage is None else storage.nbytes())
+                if found is not None:
+                    (size, is_away, state, live), tree = found
+                    if storage is None or not is_away:
                         return _staying(tensor)
                     if state < 0 and tensor.nbytes == size and tensor.is_contiguous():
                         return self._saved_whole(tensor, size) or _staying(tensor)
                     return self._saved(tensor, storage, state)
+                live = max(use.live for use, _ in tree.values())
             self.changed = self.changed or f"saved tensor {at - 1} has another size"
-            live = uses[min(at, count) - 1].live if count else 0
             return self._saved_any(tensor) if leaves(tensor, live) else _staying(tensor)
 
         with self._hooked(pack, self._unpack):
@@ -206,7 +199,7 @@ class SavedRecorder(SavedTensors):
     """
 
     def __init__(self, device: MemoryDevice, heap: HostHeap, tracer: OpTracer):
-        super().__init__(device, heap, [()])
+        super().__init__(device, heap, [])
         self._tracer = tracer
         self.calls: list[list[RecordedUse]] = []
 

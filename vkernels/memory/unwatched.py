@@ -14,7 +14,7 @@ import torch
 from torch._C import _len_torch_dispatch_stack
 from torch.utils._python_dispatch import _pop_mode, _push_mode
 
-from .call_order import CallOrder, kinds_of, remaining
+from .call_order import CallOrder, remaining
 from .demand_executor import DemandExecutor
 from .followed_functions import FunctionFollower, FunctionRecorder
 from .held_results import HeldResults
@@ -40,7 +40,7 @@ class PassageRecorder:
 
     def __init__(self, demand: DemandExecutor, results: HeldResults):
         self._demand, self._results = demand, results
-        self._passages: list[Passage] = []
+        self.passages: list[Passage] = []
         self.moved_bytes = 0
         """Bytes that left the device in the last call."""
 
@@ -64,7 +64,7 @@ class PassageRecorder:
         self.moved_bytes = self._demand.counts.out_bytes - moves[0]
         after = self._demand.device.allocated()
         most = 0 if before is None or after is None else after[1] - before[0]
-        self._passages.append(Passage(
+        self.passages.append(Passage(
             arguments, tuple(landmarks), tuple(live), nodes, moved, self._demand.live(), held, most,
             functions.stretches() if before is None else (),
         ))  # fmt: skip
@@ -72,15 +72,11 @@ class PassageRecorder:
     def repeated(self, period: int) -> list[Passage] | None:
         """Return the calls of a period, if the last two periods are alike, and in the last nothing moved, nor was more
         kept other than results."""
-        calls = self._passages[-2 * period :]
+        calls = self.passages[-2 * period :]
         pairs = [*zip(calls[:period], calls[period:], strict=True)]
         found = [alike(*pair) for pair in pairs if pair[0].own >= pair[1].own]
         repeated = [each for each in found if each is not None and not each.moved]
         return repeated if len(repeated) == period else None
-
-    def kinds(self) -> CallOrder | None:
-        """Return the kinds of all calls, if they need no watching in any order."""
-        return kinds_of(self._passages)
 
 
 class UnwatchedCalls:
@@ -104,6 +100,8 @@ class UnwatchedCalls:
         self._away = demand.away()
         self._next, self._check = CHECK, 2 * CHECK
         """Calls until one is watched all along, and then until the one after that."""
+        self._is_fuller = False
+        """Whether there was more on the device after the last call, which was watched, than recorded ones left."""
         self._unseen = self._base = 0
         """Of them, calls since the last one that was watched; and the most bytes of the device before a call."""
 
@@ -151,7 +149,7 @@ class UnwatchedCalls:
         outer, first, moves = _len_torch_dispatch_stack(), nodes_of_autograd(), demand.counts.moves()
         self._next -= 1
         is_checked, is_watched, was_changed = self._next < 0, False, bool(self.changed)
-        passed, held = -1, self._results.bytes() if is_checked else 0
+        was_fuller, passed, held = self._is_fuller, -1, 0
         most, possible = self._measure(), order.begin(arguments_of(args, kwargs))
         self.changed = "" if possible else "the arguments have other shapes or values"
         if possible and self._results.exceed(min(each.held for each in possible) + self._room):
@@ -163,7 +161,8 @@ class UnwatchedCalls:
             return max((size for live, at in spans for size in live[at:end] or live[at:]), default=0)
 
         def watch(given: Any = (), live: int = 0) -> None:
-            nonlocal is_watched
+            nonlocal is_watched, held
+            held = self._results.bytes()
             storages = [*program_storages(self._step, args, kwargs, given), *self._results.storages(), *follower.made()]
             demand.begin((each for each in storages if each.device.type == demand.device.kind), live)
             is_watched = True
@@ -205,7 +204,8 @@ class UnwatchedCalls:
 
         follower = FunctionFollower(differs)
         hooks = nullcontext() if saved is None else saved.running(order.part, leaves)
-        if is_checked or was_changed or self.changed or not order.knows(possible):  # a call may leave other tensors
+        is_known = not (is_checked or was_changed or was_fuller) and order.knows(possible)
+        if self.changed or not is_known:  # the call before may have left other tensors
             watch()
         was_watched = is_watched
         follow()
@@ -227,8 +227,11 @@ class UnwatchedCalls:
                 demand.end()
                 moved = demand.counts.moves() != moves
                 own = max(each.own for each in order.passages)
-                self.grows = is_checked and not self.changed and (moved or demand.live() - held > own)
-                if self.grows and moved:
+                needs_more = is_checked and (moved or demand.live() - held > own)
+                demand.send_away(self._away)  # as they were between recorded calls
+                self._is_fuller = demand.live() - held > own + self._room
+                self.grows = not self.changed and (needs_more or (was_fuller and self._is_fuller))
+                if self.grows and is_checked and moved:
                     self.over = f"a call needs more than those before, of which {self._unseen - 1} were not watched"
             order.came(None if self.changed else ended, was_watched and not moved)
         if is_checked:
