@@ -160,7 +160,12 @@ def __getattr__(name: str) -> Any:
     if name in _LATE:
         from importlib import import_module
 
-        return getattr(import_module(_LATE[name]), name)
+        try:
+            return getattr(import_module(_LATE[name]), name)
+        except ModuleNotFoundError as error:
+            from .ir.optional_packages import not_installed
+
+            raise not_installed(error) from None
     import sys
 
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])

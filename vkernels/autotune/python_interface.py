@@ -19,7 +19,7 @@ from vkernels.ir.budget import within
 from vkernels.ir.did_you_mean import did_you_mean
 from vkernels.ir.errors import ArgumentError, Error, OptionError
 from vkernels.ir.limits import Limits
-from vkernels.ir.optional_packages import missing_package
+from vkernels.ir.optional_packages import not_installed
 from vkernels.language.kernel import Kernel
 
 from .arguments import built
@@ -107,7 +107,7 @@ def tune(
     except Error as error:
         raise error.shortened() from error.__cause__
     except ModuleNotFoundError as error:
-        raise missing_package(error) or error from error
+        raise not_installed(error) from None
 
 
 def _checked(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from vkernels.inspect.task import Task, kernel_of
 from vkernels.ir.did_you_mean import did_you_mean
 from vkernels.ir.errors import ArgumentError, SetupError
-from vkernels.ir.optional_packages import missing_package
+from vkernels.ir.optional_packages import not_installed
 from vkernels.ir.write_file import write_file
 
 from .measure.fixed_plans import with_plan
@@ -113,7 +113,7 @@ def _needing_plotly() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        raise missing_package(error) or error from error
+        raise not_installed(error) from None
 
 
 @dataclass(frozen=True)

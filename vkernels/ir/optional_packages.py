@@ -13,6 +13,15 @@ COMPILERS = ("llvmlite", "triton", "xdsl")
 """Packages that compile kernels. An environment that only runs bundles does without."""
 
 
+def not_installed(error: ModuleNotFoundError) -> Exception:
+    """What a call by a user raises for a module that is missing: a `SetupError` by itself, or the error as it is.
+
+    Use as `raise not_installed(error) from None`, so that the user reads one short traceback.
+    """
+    missing = missing_package(error)
+    return error if missing is None else missing
+
+
 def missing_package(error: ModuleNotFoundError) -> SetupError | None:
     """What to tell a user whose installation lacks an optional package; None for any other module."""
     module = (error.name or "").partition(".")[0]

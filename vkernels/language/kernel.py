@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar, ov
 
 from vkernels.ir.budget import Budget
 from vkernels.ir.errors import Error, OptionError, UnsupportedError
-from vkernels.ir.optional_packages import missing_package
+from vkernels.ir.optional_packages import not_installed
 from vkernels.ir.pin import Pin, checked_plan
 from vkernels.ir.plan import Plan
 
@@ -127,7 +127,7 @@ class Kernel(DeclaredKernel):
         except Error as error:
             raise error.shortened() from error.__cause__
         except ModuleNotFoundError as error:
-            raise missing_package(error) or error from error
+            raise not_installed(error) from None
 
     def __getitem__(self, grid: object) -> NoReturn:
         """Raise `UnsupportedError`: kernels have no grid, which Triton's are indexed with."""
@@ -159,7 +159,7 @@ class Kernel(DeclaredKernel):
         except Error as error:
             raise error.shortened() from error.__cause__
         except ModuleNotFoundError as error:
-            raise missing_package(error) or error from error
+            raise not_installed(error) from None
 
     def compile(self, *args: Any, **kwargs: Any) -> Any:
         """Compile without running: for given arguments, or ahead, for shapes and absent devices.

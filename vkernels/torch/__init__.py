@@ -4,12 +4,12 @@
 """
 
 from vkernels.compiler.default_session import patient
-from vkernels.ir.optional_packages import missing_package as _missing_package
+from vkernels.ir.optional_packages import not_installed as _not_installed
 
 try:
     import torch as _torch  # noqa: F401
 except ModuleNotFoundError as error:
-    raise (_missing_package(error) or error) from error
+    raise _not_installed(error) from None
 
 from .attention import *
 from .convolution import *

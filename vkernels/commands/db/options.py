@@ -44,7 +44,7 @@ def read_entries_of(database: Database, kernel: str | None) -> Contents:
     if kernel is not None and not found.entries and not found.damaged:
         names = sorted({entry.kernel for entry in database.read().entries})
         there = did_you_mean(kernel, names) if names else "the database is empty"
-        raise OptionError(f"{database.address}: has no entries of kernel {kernel!r}: {there}")
+        raise OptionError(f"{database.address} has no entries of kernel {kernel!r}: {there}")
     return found
 
 
