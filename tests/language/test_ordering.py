@@ -70,10 +70,36 @@ def test_rows_in_order(length, dtype, descending):
         np.testing.assert_array_equal(place, places)
 
 
+@vk.kernel
+def three(x: Shaped[vk.Tensor, "M N"], out: Shaped[vk.Tensor, "M K"], place: Int[vk.Tensor, "M K"]):
+    i, j, k = vk.tile("M"), vk.whole("N"), vk.whole(3)
+    out[i, k], place[i, k] = vk.topk(x[i, j], k, axis=j)
+
+
+@vk.kernel
+def many(x: Shaped[vk.Tensor, "M N"], out: Shaped[vk.Tensor, "M K"], place: Int[vk.Tensor, "M K"]):
+    i, j, k = vk.tile("M"), vk.whole("N"), vk.whole(20)
+    out[i, k], place[i, k] = vk.topk(x[i, j], k, axis=j)
+
+
+@pytest.mark.sample(3)
+@pytest.mark.parametrize("dtype", ["float32", "uint64", "int8"])
+@pytest.mark.parametrize(("kernel", "count"), [(three, 3), (many, 20)])
+def test_a_number_that_the_kernel_knows(kernel, count, dtype):
+    """Few are found one after another, many by a threshold."""
+    x = sample(dtype, 50)
+    if dtype == "uint64":
+        x += np.uint64(2**64 - 9) * (x % 2)
+    order = np.argsort(x.max() - x, axis=1, kind="stable") if dtype == "uint64" else expected_of(x, True)[1]
+    for _, out, place in everywhere(kernel, x, np.full((5, count), 77, dtype), np.full((5, count), -7)):
+        np.testing.assert_array_equal(place, order[:, :count])
+        np.testing.assert_array_equal(out, np.take_along_axis(x, order[:, :count], 1))
+
+
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("kernel", [greatest, least], ids=lambda kernel: kernel.name)
-@pytest.mark.parametrize("dtype", ["float32", "int64"])
-@pytest.mark.parametrize(("length", "count"), [(1, 1), (9, 4), (33, 33), (40, 1)])
+@pytest.mark.parametrize("dtype", ["float32", "int64", "float16"])
+@pytest.mark.parametrize(("length", "count"), [(1, 1), (9, 4), (33, 33), (40, 1), (70, 18)])
 def test_the_first_in_order(length, count, dtype, kernel):
     x = sample(dtype, length)
     values, places = expected_of(x, descending=kernel is greatest)
@@ -97,10 +123,16 @@ def test_gpus_compile_it():
     assert made.binaries
 
 
+@vk.kernel
+def places(x: Shaped[vk.Tensor, "M N"], place: Int[vk.Tensor, "M N"]):
+    i, j = vk.tile("M"), vk.whole("N")
+    place[i, j] = vk.argsort(x[i, j], axis=j, descending=True)
+
+
 @pytest.mark.parametrize(("rows", "length"), [(512, 512), (4096, 1024), (1024, 1000)])
 def test_a_step_reads_one_copy_of_what_is_sorted_and_writes_the_other(rows, length):
     """Only with a second copy of both, elements and positions, nothing is kept from one phase of a step to the next."""
-    module = greatest.build(greatest.signature(x="float32", out="float32", place="int64"))
+    module = places.build(places.signature(x="float32", place="int64"))
     limits = Limits(registers=32, register_bytes=64, shared=1 << 20, multiprocessors=1, cache=32 << 20, memory=1 << 34)
-    plan = choose_plan(kernel_in(module), {"M": rows, "N": length, "K": length}, limits).plan
+    plan = choose_plan(kernel_in(module), {"M": rows, "N": length}, limits).plan
     assert set(plan.copies) == {"sorted0", "sorted1"}

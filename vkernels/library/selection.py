@@ -115,9 +115,9 @@ def sort_rows(
 ):
     i = vk.tile("M")
     j = vk.whole("N")
-    k = vk.whole("K")
-    value[i, k], place = vk.topk(x[i, j], k, axis=j)
-    index[i, k] = origin[i, place]
+    place = vk.argsort(x[i, j], axis=j, descending=True)
+    vk.store(value[i, j], x[i, place], where=j < vk.size("K"))
+    vk.store(index[i, j], origin[i, place], where=j < vk.size("K"))
 
 
 FEW = 8

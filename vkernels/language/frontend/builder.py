@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import i1, i64
 from xdsl.ir import Block, Region
 
@@ -162,6 +163,16 @@ class KernelBuilder(Fetches):
         op = RangeOp("step", bounds.start.ssa, bounds.stop.ssa, [tile.ssa for tile in initial], Region(block))
         self.insert(op)
         return tuple(Tile(ssa, t.dtype, t.axes) for ssa, t in zip(op.results, initial, strict=True))
+
+    def when(self, condition: Tile, yes: Callable[[], None], no: Callable[[], None]) -> None:
+        """A conditional of an operation's own, on a scalar; its branches compute nothing but what they store."""
+        blocks = Block(), Block()
+        for block, branch in zip(blocks, (yes, no), strict=True):
+            with self.inside(block):
+                branch()
+                self.insert(scf.YieldOp.create())
+        operands = [self.condition(condition).ssa]
+        self.insert(scf.IfOp.create(operands=operands, regions=[Region(block) for block in blocks]))
 
     def _bound(self, value: Any) -> Tile:
         if isinstance(value, str):

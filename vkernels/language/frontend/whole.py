@@ -66,6 +66,17 @@ class WholeAxes(ScaledOperands):
         op = REDUCTION_OF[combination(kind, tile.dtype)]
         return Tile(self.result(op(tile.ssa, along.name)), tile.dtype, axes)
 
+    def count(self, mask: Tile, along: Axis) -> Tile:
+        """How many elements of a mask are true along an axis of fewer than 2³¹ positions; int32."""
+        ones = self.convert(mask, int32)
+        axes = tuple(axis for axis in ones.axes if axis is not along)
+        return Tile(self.result(REDUCTION_OF["sum"](ones.ssa, along.name)), int32, axes)
+
+    def counts(self, mask: Tile, along: Axis) -> Tile:
+        """How many elements of a mask are true up to each along such an axis; int32."""
+        ones = self.convert(mask, int32)
+        return Tile(self.result(ScanOp("sum", ones.ssa, along.name)), int32, ones.axes)
+
     def reduced(self, kind: str, tile: Tile, axes: tuple[Axis, ...]) -> Tile:
         """A tile combined along whole axes, in its own dtype."""
         return self.convert(self.reduce(kind, tile, axes), tile.dtype)
