@@ -281,9 +281,10 @@ def main(
     """Run all programs, and show."""
     torch.set_num_threads(1)
     sys.path.insert(0, str(ROOT))
-    from tests.memory.matrix_programs import PROGRAMS
+    from tests.memory.matrix_programs import OTHERS, PROGRAMS
 
-    chosen = [each for each in PROGRAMS if not only or each.__name__ in only.split(",")]
+    names = only.split(",")
+    chosen = [each for each in (*PROGRAMS, *OTHERS) if each.__name__ in names or (not only and each in PROGRAMS)]
     limits = [int(each) for each in parts.split(",")]
     if peers:
         print("| program | limit | measured / limit | planned | peer / plain | ours / plain | ours / peer |")

@@ -99,6 +99,22 @@ class GptAccumulation(Gpt):
     accumulate = 3
 
 
+class GptSkips(Gpt):
+    """Steps of the optimiser in an order without a period, as where a scaler finds infinities."""
+
+    def __init__(self):
+        super().__init__()
+        self.order = torch.Generator().manual_seed(SEED)
+
+    def step(self, i):
+        loss = self.loss(*self.batch(i))
+        loss.backward()
+        if torch.rand((), generator=self.order) < 0.5:
+            self.opt.step()
+            self.opt.zero_grad()
+        return loss.detach()
+
+
 class GptClipping(Gpt):
     clips = True
 
@@ -355,3 +371,5 @@ PROGRAMS = (
     Gpt, GptAutocast, GptAccumulation, GptClipping, GptCheckpointing, GptAll, VaryingLengths, BatchChanges, Ema,
     InferenceOnly, MixtureOfExperts, Carried, CarriedGru, Cnn, Unet, Gan, GradientPenalty, Lbfgs, PerSample, TwoModels,
 )  # fmt: skip
+OTHERS = (GptSkips,)
+"""Programs that are not of the matrix."""
