@@ -53,8 +53,8 @@ def copied(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M N"]):
     out[i, j] = x[i, j]
 
 
-def seconds(kernel, sizes, plan, **costs) -> float:
-    dtypes = [(p.name, "int32" if p.name == "at" else "float32") for p in kernel.parameters]
+def seconds(kernel, sizes, plan, dtype="float32", **costs) -> float:
+    dtypes = [(p.name, "int32" if p.name == "at" else dtype) for p in kernel.parameters]
     module = kernel.build(Signature(tuple(dtypes), ()))
     limits = replace(WIDE, clock=3e9, core=CoreCosts(**costs))
     return model_plan(read_space(kernel_of(module), sizes, limits), plan).seconds
@@ -122,3 +122,11 @@ def test_rows_that_are_turned_cost_less_than_elements_apart():
     assert 1.2 * of(4) < of(2)
     assert of(16) < of(4)
     assert of(8) < of(6)
+
+
+@pytest.mark.parametrize("case", [LOADS_APART, STORES_APART])
+def test_small_elements_apart_cost_a_cycle_each_however_fast_gathers_are(case):
+    fast, even, slow = ({"apart": cost, "store_apart": cost, "apart_alone": 0.2} for cost in (0.1, 1.0, 20.0))
+    assert seconds(*case, "bfloat16", **fast) == pytest.approx(seconds(*case, "bfloat16", **even), rel=0.01)
+    assert seconds(*case, **fast) < seconds(*case, **even)
+    assert seconds(*case, "bfloat16", **slow) > 1.1 * seconds(*case, "bfloat16", **even)

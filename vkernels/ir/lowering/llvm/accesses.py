@@ -8,6 +8,7 @@ from functools import partial
 from xdsl.dialects.builtin import AnyFloat, f32, i1
 from xdsl.ir import Attribute, SSAValue
 
+from ...analysis.turned_rows import GATHERED
 from ...dialect import (
     AccessOp,
     PrefetchOp,
@@ -56,9 +57,6 @@ def _pieces(state: LlvmState, spilled: AddressedMemory, tile: SSAValue) -> Itera
         start += width
 
 
-GATHERED = 4
-"""Bytes of the smallest elements that processors gather and scatter. LLVM takes lanes of smaller ones one by one, and
-each address out of a vector of addresses first, which takes longer than all else."""
 LINE = 64
 """Bytes of a line of the caches, which one prefetch asks for. A longer line is asked for twice."""
 ATOMIC_FLOATS = {"add": "fadd", "max": "fmaximum", "min": "fminimum"}
