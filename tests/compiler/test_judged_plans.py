@@ -159,6 +159,14 @@ def test_the_lowest_bound_wins_unless_alike_and_spills_lose():
         assert all(judged[n].seconds > (1 + ALIKE) * min(k.seconds for k in kept) for n in alike if n < best)
 
 
+def test_of_plans_alike_one_whose_loops_spill_nothing_is_the_best():
+    """However little the other spills; not one that is bound to take longer."""
+    spilling, clean = PlanBound(1.0, False, few_spills=True), PlanBound(1.0 + 0.9 * ALIKE, False)
+    assert best_by_bound([spilling, clean]) == 1
+    assert best_by_bound([spilling, replace(clean, seconds=1.0 + 1.1 * ALIKE)]) == 0
+    assert best_by_bound([spilling, None]) == 0
+
+
 # Calls on a GPU that is not there
 
 

@@ -39,7 +39,7 @@ SPILLED_PART = 0.01
 """A loop spills where more than this part of its instructions loads or stores spilled registers. The bound counts the
 others."""
 ALIKE = 0.05
-"""Bounds that differ by this part are alike: then warps decide, and after them the model."""
+"""Bounds that differ by this part are alike: then loops that spill nothing decide, after them warps, then the model."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +62,13 @@ class PlanBound:
     """What the binaries of a plan say. `seconds`: by which plans are judged, with a share of what no binary shows.
     `spills`: whether a loop spills. `warps`: that a multiprocessor has at once, the fewest
     of a launch; 0 with tensor cores, which few warps keep busy. `busy`: seconds of the busiest units alone, which
-    remain where more programs hide what each waits for."""
+    remain where more programs hide what each waits for. `few_spills`: whether a loop spills at all, however little."""
 
     seconds: float
     spills: bool
     warps: int = 0
     busy: float = 0.0
+    few_spills: bool = False
 
 
 def worth_neighbours(judged: Sequence[PlanBound | None]) -> tuple[int, ...]:
@@ -82,13 +83,15 @@ def worth_neighbours(judged: Sequence[PlanBound | None]) -> tuple[int, ...]:
 def best_by_bound(judged: Sequence[PlanBound | None]) -> int | None:
     """The number of the best of some plans, given in the order of the model; None where no bound is known.
 
-    Plans that spill in a loop come after all others. Of those whose bounds are alike the one with most warps to take
-    turns is the best, and of several of these the first.
+    Plans that spill in a loop come after all others. Of those whose bounds are alike, those that spill a little come
+    after the rest; the one with most warps to take turns is the best, and of several of these the first.
     """
     known = {number: each for number, each in enumerate(judged) if each is not None}
     kept = {number: each for number, each in known.items() if not each.spills} or known
     least = min((each.seconds for each in kept.values()), default=0.0)
-    alike = {number: each.warps for number, each in kept.items() if each.seconds <= (1 + ALIKE) * least}
+    near = {number: each for number, each in kept.items() if each.seconds <= (1 + ALIKE) * least}
+    clean = {number: each for number, each in near.items() if not each.few_spills} or near
+    alike = {number: each.warps for number, each in clean.items()}
     most = max(alike.values(), default=0)
     return next((number for number, warps in alike.items() if warps >= MOST_PART * most), None)
 
@@ -114,7 +117,8 @@ def bound_of_launches(launches: Sequence[LaunchLoops], unseen: UnseenTime) -> Pl
     waited = unseen.seconds([launch.resident for launch in launches])
     on_tensor_cores = any(bound.tensor_seconds for bound in bounds)
     warps = 0 if on_tensor_cores else min(launch.warps for launch in launches)
-    return PlanBound(_overlapped(seen, waited) + unseen.launches, spills, warps, busy)
+    few_spills = any(use.spills for use in uses)
+    return PlanBound(_overlapped(seen, waited) + unseen.launches, spills, warps, busy, few_spills)
 
 
 def unless_loops_spill(bound: PlanBound | None) -> PlanBound | None:
