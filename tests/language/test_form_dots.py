@@ -104,3 +104,31 @@ def test_dots_of_integers_along_two_axes_wrap(random):
 @pytest.mark.parametrize("kernel", [weighted, used_twice, of_integers], ids=lambda kernel: kernel.name)
 def test_other_sums_stay(kernel):
     assert operations(kernel) == [SumOp]
+
+
+@vk.kernel
+def gram(x: Float[vk.Tensor, "N M K"], out: Float[vk.Tensor, "M M"], dotted: Float[vk.Tensor, "M M"]):
+    i, j, n, k = vk.tile("M"), vk.tile("M"), vk.whole("N"), vk.whole("K")
+    out[i, j] = vk.sum(x[n, i, k] * x[n, j, k], axis=(n, k))
+    dotted[i, j] = vk.dot(x[n, i, k], x[n, j, k], axis=(n, k))
+
+
+@vk.kernel
+def windows(x: Float[vk.Tensor, "C T"], w: Float[vk.Tensor, "O C K"], out: Float[vk.Tensor, "O S"]):
+    o, s, c, k = vk.tile("O"), vk.tile("S"), vk.whole("C"), vk.whole("K")
+    out[o, s] = vk.sum(w[o, c, k] * x[c, s + k], axis=(k, c))
+
+
+def test_the_axis_along_the_last_dimension_is_contracted_but_not_that_of_a_window(random):
+    for kernel, axes in ((gram, ["k", "k"]), (windows, ["c"])):
+        dots = [op for op in kernel.build(plain_signature(kernel)).walk() if isinstance(op, DotOp)]
+        assert [op.axis.data for op in dots] == axes
+    x = numbers(random, 4, 7, 9)
+    out, dotted = np.full((2, 7, 7), np.nan, np.float32)
+    gram(x, out, dotted)
+    for found in (out, dotted):
+        np.testing.assert_allclose(found, np.einsum("nik,njk->ij", x.astype(float), x.astype(float)), atol=1e-4)
+    x, w, out = numbers(random, 6, 30), numbers(random, 5, 6, 3), np.full((5, 28), np.nan, np.float32)
+    windows(x, w, out)
+    spans = np.stack([x[:, k : k + 28] for k in range(3)], -1)
+    np.testing.assert_allclose(out, np.einsum("ock,csk->os", w.astype(float), spans.astype(float)), atol=1e-4)

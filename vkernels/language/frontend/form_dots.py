@@ -6,19 +6,62 @@ larger than that factor.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from xdsl.dialects.builtin import Float32Type, Float64Type, FloatAttr
 from xdsl.ir import SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from vkernels.ir.dialect import BroadcastOp, DotOp, KernelOp, SumOp, arith, axes_of, element_of
 
+from .contracted_axis import contracted_axis
+
 
 def form_dots(kernel: KernelOp) -> None:
     """Replace each sum of products that nothing else uses, where both factors have an axis that the other lacks."""
-    for op in [each for each in kernel.walk() if isinstance(each, SumOp)]:
+    for op in _sums(kernel):
+        if op.parent is not None:
+            _reorder(op)
+    for op in _sums(kernel):
         factors = _factors(op)
         if factors is not None:
             _replace(op, *factors)
+
+
+def _sums(kernel: KernelOp) -> list[SumOp]:
+    return [each for each in kernel.walk() if isinstance(each, SumOp)]
+
+
+def _reorder(op: SumOp) -> None:
+    """Of sums of a product one after another, make the first along the axis that a dot contracts best."""
+    product, sums = op.tile.owner, [*_sums_in_turn(op)]
+    if len(sums) == 1 or not isinstance(product, arith.MulfOp):
+        return
+    factors = [_before_broadcasts(each) for each in product.operands]
+    axes = [each.axis.data for each in sums]
+    shared = [axis for axis in axes if all(axis in axes_of(factor) for factor in factors)]
+    if not shared or (best := contracted_axis(factors, shared)) == axes[0]:
+        return
+    tile = op.tile
+    for each, axis in zip(sums, [best, *(axis for axis in axes if axis != best)], strict=True):
+        made = SumOp(tile, axis)
+        made.location, made.result.name_hint = each.location, each.result.name_hint
+        Rewriter.insert_op(made, InsertPoint.before(each))
+        tile = made.result
+    sums[-1].result.replace_all_uses_with(tile)
+    for each in reversed(sums):
+        Rewriter.erase_op(each)
+
+
+def _sums_in_turn(op: SumOp) -> Iterator[SumOp]:
+    """A sum of no sum, and those of it that nothing else uses."""
+    if isinstance(op.tile.owner, SumOp):
+        return
+    yield op
+    while op.result.has_one_use() and isinstance(user := next(iter(op.result.uses)).operation, SumOp):
+        if user.parent is not op.parent:
+            return
+        yield (op := user)
 
 
 def _factors(op: SumOp) -> tuple[SSAValue, SSAValue] | None:

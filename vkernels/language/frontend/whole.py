@@ -12,6 +12,7 @@ from ..dtypes import DType, bool_, float32, int32, int64, uint32
 from ..operation import Mistake
 from ..values import Axis, Tile
 from .access import combination
+from .contracted_axis import contracted_axis
 from .describe import describe
 from .emitter import listed
 from .scaled import ScaledOperands
@@ -101,9 +102,9 @@ class WholeAxes(ScaledOperands):
         """Sum products along the whole axis that both operands share, or the given ones. `scales`: of each operand,
         or None."""
         if isinstance(axis, tuple) and axis:
-            first, *others = axis
+            first = self._contracted_first(left, right, axis)
             found = self.dot(left, right, None, first, precision, scales)
-            total = self.reduced("sum", found, tuple(others))
+            total = self.reduced("sum", found, tuple(other for other in axis if other is not first))
             return total if acc is None else self.binary("+", self._initial(acc, total.dtype, total.axes), total)
         a, b = self.tile(left), self.tile(right)
         along = self._contracted(a, b, axis)
@@ -117,6 +118,13 @@ class WholeAxes(ScaledOperands):
         for pair in rest:
             total = self.binary("+", total, self._dot(pair, None, along, precision))
         return total
+
+    def _contracted_first(self, left: Any, right: Any, axes: tuple[Any, ...]) -> Any:
+        """Of several axes, the one to contract; the first, where one of them is none."""
+        named = {each.name: each for each in axes if isinstance(each, Axis)}
+        if len(named) < len(axes):
+            return axes[0]
+        return named[contracted_axis([self.tile(left).ssa, self.tile(right).ssa], [*named])]
 
     def _dot(self, operands: tuple[Tile, Tile], acc: Any, along: Axis, precision: str) -> Tile:
         a, b = operands
