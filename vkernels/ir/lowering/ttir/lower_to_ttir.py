@@ -31,6 +31,7 @@ from .lowered import LoweredTtir, TtirLaunch, host_arithmetic
 from .parameters import FunctionSignature, contiguous, sizes_read
 from .positions import lower_below, lower_broadcast, lower_constant, lower_interleave, lower_position, lower_repeat
 from .reductions import lower_last, lower_reduction, lower_scan, lower_scan_by
+from .shapes_of_dots import shapes_of_dots
 from .state import SLOT_BYTES, TtirState
 from .tiles import element_bytes, memory_bytes, memory_element
 from .warp_roles import HAS_ROLES
@@ -98,6 +99,7 @@ class _Launch:
         parameters, attributes = self.signature.used()
         function = tt.FuncOp(self.name, Region(self.entry), attributes)
         function.location = self.launch.location
+        shapes_of_dots(function)
         carry_shapes(function)
         if self.is_pipelined:
             join_loops(function)
