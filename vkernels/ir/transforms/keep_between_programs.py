@@ -173,11 +173,16 @@ class _Depths:
 def _variants(block: Block, depths: _Depths) -> Iterator[Block]:
     """The blocks of the variants for full and partial tiles, of which each program runs one."""
     last = block.last_op
-    if isinstance(last, scf.IfOp) and not last.results and _is_of_grid(last.cond, depths):
+    if isinstance(last, scf.IfOp) and not last.results and _has_both(last) and _is_of_grid(last.cond, depths):
         for region in last.regions:
             yield from _variants(region.block, depths)
         return
     yield block
+
+
+def _has_both(op: scf.IfOp) -> bool:
+    """Whether a selection has a block for either case: one without an `else` has no variants."""
+    return all(region.blocks for region in op.regions)
 
 
 def _is_of_grid(value: SSAValue, depths: _Depths) -> bool:
