@@ -10,7 +10,7 @@ from itertools import chain, combinations, combinations_with_replacement, count
 from xdsl.context import Context
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp, TensorType, bf16, f16
-from xdsl.ir import Attribute, Block, Operation, Region
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator, Pure
@@ -30,8 +30,11 @@ from ..analysis.meeting import clash, elementwise
 from ..dialect import (
     BoundaryOp,
     DotOp,
+    GatherOp,
     KernelOp,
+    LoadOp,
     PhaseOp,
+    ReadOp,
     ReductionOp,
     ScanByOp,
     ScanOp,
@@ -39,6 +42,7 @@ from ..dialect import (
     SizeOp,
     TileOp,
     WholeOp,
+    WriteOp,
     YieldOp,
     arith,
     axes_of,
@@ -55,7 +59,8 @@ class SplitPhases(ModulePass):
     A phase ends where a reduction over a whole axis completes and is used, where two accesses to one memory, one
     of them a write, may conflict at different positions, and at the author's `vk.boundary`. Loops and conditionals
     that contain such an end are split inside; others are part of a phase. Values that a phase computes and a later one
-    uses are results of its `vk.phase`. Kernels that have phases already are not changed.
+    uses are results of its `vk.phase`. A phase loads once what it loads of a tensor that nothing writes. Kernels that
+    have phases already are not changed.
     """
 
     name = "split-phases"
@@ -80,7 +85,23 @@ def split_phases(module: ModuleOp) -> None:
             _drop_unused(op)
             whole = frozenset(inner.axis.data for inner in op.body.block.ops if isinstance(inner, WholeOp))
             _split_block(op.body.block, Counter(), whole)
+            _share_loads(op)
             _name_crossing(op)
+
+
+def _share_loads(kernel: KernelOp) -> None:
+    """Let a phase load once what its author wrote twice, as in `x[i, k] * x[i, k]`, of tensors that the kernel does not
+    write: models count each load, and what is loaded in one place can be packed. What several phases load stays with
+    each, as a value that crosses phases would have a home."""
+    written = {op.base for op in kernel.walk() if isinstance(op, WriteOp)}
+    for phase in [op for op in kernel.walk() if isinstance(op, PhaseOp)]:
+        seen: dict[tuple[object, ...], ReadOp] = {}
+        for op in list(phase.body.block.ops):
+            if isinstance(op, LoadOp | GatherOp) and isinstance(op.base, BlockArgument) and op.base not in written:
+                key = type(op), tuple(op.operands), tuple(sorted(op.properties.items())), op.result.type
+                if (same := seen.setdefault(key, op)) is not op:
+                    same.result.name_hint = same.result.name_hint or op.result.name_hint
+                    Rewriter.replace_op(op, [], [same.result])
 
 
 def _name_crossing(kernel: KernelOp) -> None:
