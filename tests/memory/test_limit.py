@@ -17,6 +17,8 @@ from vkernels.memory.record import record
 from vkernels.memory.tiers import Flash
 from vkernels.memory.trace_file import save
 
+from .matrix_programs import Carried, Gan, InferenceOnly, Unet
+from .meter import Meter
 from .programs import Program, assert_same, cnn, transformer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -239,6 +241,24 @@ def test_a_limit_that_is_too_low_for_the_trace_is_refused_before_the_first_call(
     for _ in range(5):
         step()
     assert step.report.arena <= 0.6 * step.report.peak
+
+
+@pytest.mark.parametrize("make", [Gan, pytest.param(Unet, marks=pytest.mark.slow), Carried, InferenceOnly])
+def test_the_least_that_a_trace_allows_is_enough_on_demand_and_a_byte_less_is_not(make, tmp_path):
+    program = make()
+    save(record(lambda: program.step(0)), tmp_path / "step.json")
+    with pytest.raises(MemoryPlanError, match="are needed") as refused:
+        vkernels.memory.limit(program.step, 1, trace=tmp_path / "step.json")
+    least, program = refused.value.least, make()
+    step = vkernels.memory.limit(program.step, least, trace=tmp_path / "step.json", strict=True)
+    with Meter(program.state(), step.on_host) as meter:
+        for i in range(3):
+            step(i)
+    assert meter.peak <= least
+    program = make()
+    step = vkernels.memory.limit(program.step, least - 1, strict=True)
+    with pytest.raises(OutOfMemoryError, match=f"{least} bytes"):
+        [*map(step, range(3))]
 
 
 @pytest.mark.parametrize("sizes", [{"bytes": -1}, {"bytes": 1.5}, {"bytes": 10, "host_bytes": -1}, {"bytes": True},

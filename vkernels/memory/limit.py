@@ -15,7 +15,7 @@ from .account import MemoryAccount
 from .byte_sizes import check_size, parse_share
 from .limited import Limited
 from .links import ANY_SIZE, MemoryMachine
-from .schedule_check import check_possible
+from .schedule_check import check_runs
 from .trace_file import load
 
 P = ParamSpec("P")
@@ -86,5 +86,5 @@ def limit(
         flash_bytes=(inf if file is None else file) if there else 0,
     )  # fmt: skip
     if recorded is not None:
-        check_possible(recorded, machine)
+        check_runs(recorded, machine)
     return Limited(step, machine, folder, warm_up, strict, account, strict if watch is None else watch)

@@ -95,19 +95,21 @@ def _describe(value: Any, any_number: bool) -> Any:
 def _made_bytes(func: Any, call: OpCall, args: Any, kwargs: Any, device: str | None = None) -> int:
     """Run an operation on tensors without memory; `device`: theirs. Return the bytes of the storages that it makes.
 
-    Further results of half precision count twice: kernels of CPUs keep statistics in single precision.
+    Further results of half precision count twice: kernels of CPUs keep statistics in single precision. So does a tensor
+    that is two results: kernels make one for each.
     """
     faked = _Faked(device)
     given = tree_map(faked, args), {name: tree_map(faked, value) for name, value in kwargs.items()}
     if device is not None and ("device" in kwargs or not faked.storages):
         given[1]["device"] = torch.device(device)
     results = [each for each in tree_leaves(func(*given[0], **given[1])) if isinstance(each, torch.Tensor)]
-    made: dict[int, int] = {}
+    made: dict[tuple[int, int], int] = {}
     for number, each in enumerate(results):
         storage = each.untyped_storage()
         if call.kind.resizes or storage._cdata not in faked.storages:
             is_more = number and each.is_floating_point() and each.element_size() == 2
-            made[storage._cdata] = storage.nbytes() * (2 if is_more else 1)
+            before = sum(other is each for other in results[:number])
+            made[storage._cdata, before] = storage.nbytes() * (2 if is_more else 1)
     return sum(made.values())
 
 

@@ -59,16 +59,51 @@ def least_bytes(trace: MemoryTrace) -> tuple[int, int]:
     return max(needs), needs.index(max(needs))
 
 
+def needed_at_once(trace: MemoryTrace) -> tuple[int, int]:
+    """The most bytes that an operation has to have on the device while it runs, all others on the host, and which one
+    does: no plan is possible with so few, but calls on demand are."""
+    sizes, found = [each.size for each in trace.tensors], []
+    for at, op in enumerate(trace.operations):
+        used = {*op.reads, *op.writes} - {each for each in op.writes if _is_held_over(trace, each, at)}
+        found.append(sum(sizes[each] for each in used) + op.scratch)
+    return max(found), found.index(max(found))
+
+
+def check_runs(trace: MemoryTrace, machine: MemoryMachine) -> None:
+    """Raise `MemoryPlanError`, with the operation and the minimum memory, if an operation needs more than the device
+    has, or all memory together is too small."""
+    least, at = needed_at_once(trace)
+    if least > machine.device_bytes:
+        raise _too_few(trace, machine, least, at)
+    _check_all(trace, machine)
+
+
 def check_possible(trace: MemoryTrace, machine: MemoryMachine) -> None:
     """Raise `MemoryPlanError`, with the operation and the minimum memory, if no schedule is possible."""
     least, at = least_bytes(trace)
     if least > machine.device_bytes:
-        raise MemoryPlanError(
-            f"operation {at} ({trace.operations[at].name}) has to have {sized(least)} at once, and the "
-            f"device has {sized(machine.device_bytes)}: at least {sized(least)} are needed",
-            at,
-            least,
-        )
+        raise _too_few(trace, machine, least, at)
+    _check_all(trace, machine)
+
+
+def _is_held_over(trace: MemoryTrace, index: int, at: int) -> bool:
+    """Whether an operation makes the successor of a tensor that outlives an iteration, which it need not have itself:
+    the number before stands for the successor."""
+    one, before = trace.tensors[index], trace.tensors[index - 1]
+    is_next = index > 0 and index - 1 in trace.operations[at].writes and one.made == before.made == at
+    return is_next and before.freed == at + len(trace.operations) and index not in trace.operations[at].reads
+
+
+def _too_few(trace: MemoryTrace, machine: MemoryMachine, least: int, at: int) -> MemoryPlanError:
+    return MemoryPlanError(
+        f"operation {at} ({trace.operations[at].name}) has to have {sized(least)} at once, and the "
+        f"device has {sized(machine.device_bytes)}: at least {sized(least)} are needed",
+        at,
+        least,
+    )
+
+
+def _check_all(trace: MemoryTrace, machine: MemoryMachine) -> None:
     over = trace.peak - machine.device_bytes - machine.host_bytes - machine.flash_bytes
     if over > 0:
         at, least = trace.live().index(trace.peak), machine.device_bytes + int(over)
