@@ -195,3 +195,19 @@ def test_mistakes_in_calls_are_the_kernels():
 def test_options_that_do_not_go_together_are_refused(kernel, options, message):
     with pytest.raises(vk.OptionError, match=message):
         vk.torch_op(kernel, **{"name": "own::refused", **options})
+
+
+@pytest.mark.filterwarnings("ignore:Dynamo does not know how to trace")
+def test_a_kernel_within_a_compiled_function_leaves_the_graph():
+    torch._dynamo.reset()
+
+    def sharpened(x):
+        out = torch.empty_like(x)
+        soft(x, 1.0, out)
+        return 2 * out
+
+    x = torch.randn(3, 5)
+    assert_close(torch.compile(sharpened, backend="eager")(x), 2 * torch.softmax(x, -1))
+    torch._dynamo.reset()
+    with pytest.raises(torch._dynamo.exc.Unsupported, match=r"vk\.torch_op\(kernel\)"):
+        torch.compile(sharpened, backend="eager", fullgraph=True)(x)

@@ -129,6 +129,10 @@ class Kernel(DeclaredKernel):
         except ModuleNotFoundError as error:
             raise not_installed(error) from None
 
+    # torch.compile leaves the graph at a call; where it must not (fullgraph=True), its message says this.
+    setattr(__call__, "_torchdynamo_disable", True)  # noqa: B010
+    setattr(__call__, "_torchdynamo_disable_msg", "a kernel call; vk.torch_op(kernel) makes an operation for graphs")  # noqa: B010
+
     def __getitem__(self, grid: object) -> NoReturn:
         """Raise `UnsupportedError`: kernels have no grid, which Triton's are indexed with."""
         raise UnsupportedError(
