@@ -17,7 +17,7 @@ from ..common import unsupported
 from .addresses import Address, AddressedAccess
 from .constants import below
 from .emit import vector
-from .interleave import interleaved
+from .interleave import interleaved_at_once
 from .late_registers import is_written_before
 from .matrix import is_for_matrices, is_plain
 from .split_words import split_words
@@ -213,7 +213,7 @@ class _StagedWords:
             upper, lower = zip(*(split_words(emit, one, other, MATRIX_SIDE) for one, other in halves), strict=True)
             return [[*upper], [*lower]]
         starts = range(0, len(rows), self.depth)
-        return [[interleaved(emit, rows[n : n + self.depth], element, MATRIX_SIDE) for n in starts]]
+        return [[interleaved_at_once(emit, rows[n : n + self.depth], element, MATRIX_SIDE) for n in starts]]
 
     def _as_words(self, elements: str, access: AddressedAccess) -> list[str]:
         """Words of elements side by side, and of split ones those of each part."""

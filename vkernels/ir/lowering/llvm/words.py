@@ -13,7 +13,7 @@ from ...word_kinds import KINDS
 from .addresses import AddressedAccess, load_word
 from .blocks import is_block, lower_block_dot
 from .emit import LlvmEmitter, vector
-from .interleave import interleaved
+from .interleave import interleaved, interleaved_at_once
 from .late_registers import LateNames, is_for_dots
 from .matrix import is_for_matrices, is_matrix, lower_matrix_dot
 from .split_words import split_register
@@ -109,7 +109,9 @@ def _register(state: LlvmState, operation: WordsOp, depth: int, register: Regist
     rows = [{**register.positions, axis: register.positions[axis] * depth + n} for n in range(depth)]
     elements = [tile.at(row, register.piece) for row in rows]
     halves = [elements] if word == i32 else [elements[: depth // 2], elements[depth // 2 :]]
-    join = interleaved if register.width > 1 else _shifted
+    join = _shifted if register.width == 1 else interleaved
+    if is_for_matrices(operation) and register.width > 1:
+        join = interleaved_at_once
     words = [join(emit, half, tile.element, register.width) for half in halves]
     return words[0] if len(words) == 1 else _joined(emit, words, register.width)
 
