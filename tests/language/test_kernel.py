@@ -280,3 +280,13 @@ def test_floats_of_eight_bits():
         x, out = torch.ones(3).to(torch.float8_e5m2), torch.zeros(3)
         run(x, 2, 2.0, out)
         assert out.tolist() == [4, 4, 4]
+
+
+def test_a_kernel_that_stores_nothing_gives_a_warning():
+    @vk.kernel
+    def forgetful(x: Float[vk.Tensor, "N"], out: Float[vk.Tensor, "N"]):
+        i = vk.tile("N")
+        vk.exp(x[i])
+
+    with pytest.warns(vk.KernelWarning, match=r"test_kernel\.py:\d+: `forgetful` stores nothing"):
+        forgetful.build(plain_signature(forgetful))

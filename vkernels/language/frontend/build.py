@@ -8,8 +8,9 @@ from xdsl.dialects.builtin import ModuleOp, f64, i1, i64
 from xdsl.ir import Attribute
 
 from vkernels.compiler.protocols import Signature, size_name
+from vkernels.ir.analysis.accesses import has_effect
 from vkernels.ir.dialect import KernelOp, TensorArgumentType
-from vkernels.ir.errors import ArgumentError
+from vkernels.ir.errors import ArgumentError, KernelWarning, warn_caller
 from vkernels.ir.transforms.allow_approximate import allow_approximate
 
 from ..annotations import Packed, Parameter
@@ -55,6 +56,9 @@ def build_kernel(kernel: DeclaredKernel, signature: Signature) -> ModuleOp:
     op.location = kernel.source.location(kernel.source.definition)
     with building(builder):
         frame.execute(kernel.source.definition.body)
+    if not has_effect(op):
+        place = kernel.source.place(kernel.source.definition)
+        warn_caller(KernelWarning(f"{place.file}:{place.line}: `{kernel.name}` stores nothing: write `out[i] = …`"))
     refuse_races(op, frame.sites)
     form_dots(op)
     if kernel.approximate is not False:
