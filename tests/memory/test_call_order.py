@@ -111,6 +111,16 @@ def test_calls_that_repeat_after_other_numbers_while_ways_are_tried(share):
     kept(Alternates, share, 50)
 
 
+@pytest.mark.slow
+def test_calls_of_kinds_whose_losses_are_held_are_not_watched():
+    program, losses = Skips(), []
+    step = limit(program.step, 850_000)
+    for i in range(140):
+        losses.append(step(i))
+    assert program.modes[-20:].count(0) > 15
+    assert step.report.planned > 20
+
+
 def test_what_a_call_that_differs_has_fetched_leaves_again():
     kept(Skips, 0.7, 45)
 

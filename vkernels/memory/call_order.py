@@ -48,6 +48,11 @@ class CallOrder:
         return self._part
 
     @property
+    def has_kinds(self) -> bool:
+        """Whether calls are of kinds, in any order."""
+        return self._pairs is not None
+
+    @property
     def is_patient(self) -> bool:
         """Whether calls of other kinds may go on to come between these."""
         return self._pairs is not None and self._misses < PATIENCE

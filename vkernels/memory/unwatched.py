@@ -149,7 +149,7 @@ class UnwatchedCalls:
         outer, first, moves = _len_torch_dispatch_stack(), nodes_of_autograd(), demand.counts.moves()
         self._next -= 1
         is_checked, is_watched, was_changed = self._next < 0, False, bool(self.changed)
-        was_fuller, passed, held = self._is_fuller, -1, 0
+        was_fuller, passed, held, limit = self._is_fuller, -1, 0, demand.limit
         most, possible = self._measure(), order.begin(arguments_of(args, kwargs))
         self.changed = "" if possible else "the arguments have other shapes or values"
         if possible and self._results.exceed(min(each.held for each in possible) + self._room):
@@ -163,6 +163,8 @@ class UnwatchedCalls:
         def watch(given: Any = (), live: int = 0) -> None:
             nonlocal is_watched, held
             held = self._results.bytes()
+            if order.has_kinds:  # the next calls like it may find as many results
+                demand.limit = limit - max(0, self._room - max(0, held - min(each.held for each in order.passages)))
             storages = [*program_storages(self._step, args, kwargs, given), *self._results.storages(), *follower.made()]
             demand.begin((each for each in storages if each.device.type == demand.device.kind), live)
             is_watched = True
@@ -225,6 +227,7 @@ class UnwatchedCalls:
             else:
                 _pop_mode()
                 demand.end()
+                demand.limit = limit
                 moved = demand.counts.moves() != moves
                 own = max(each.own for each in order.passages)
                 needs_more = is_checked and (moved or demand.live() - held > own)

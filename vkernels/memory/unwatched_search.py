@@ -136,7 +136,8 @@ class UnwatchedSearch:
         return self._choose(calls, len(self._begins))
 
     def _calls_of(self, order: CallOrder, live: list[int], saved: SavedTensors | None) -> UnwatchedCalls:
-        return UnwatchedCalls(self._step, order, self._demand, self._results, 0, saved)
+        room = max(0, self._demand.limit - max(live, default=0))
+        return UnwatchedCalls(self._step, order, self._demand, self._results, room, saved)
 
     def _live_of(self, watched: Watched) -> list[int]:
         """Bytes on the device at each operation of all calls, with those that no operation uses."""
