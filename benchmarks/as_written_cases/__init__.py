@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from . import attention, borders, decompositions, layouts, moves, norms, products, rotary, scans, selection, stencils
+from . import (
+    attention,
+    borders,
+    chained,
+    decompositions,
+    layouts,
+    moves,
+    norms,
+    products,
+    rotary,
+    scans,
+    selection,
+    stencils,
+)
 
 FAMILIES = {
     "attention": attention, "rotary": rotary, "norms": norms, "selection": selection, "stencils": stencils,
-    "products": products, "decompositions": decompositions, "scans": scans, "moves": moves,
+    "products": products, "chained": chained, "decompositions": decompositions, "scans": scans, "moves": moves,
     "layouts": layouts, "borders": borders,
 }  # fmt: skip
