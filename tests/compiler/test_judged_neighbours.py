@@ -36,3 +36,20 @@ def test_the_best_and_what_would_be_without_waiting_are_worth_neighbours():
     assert worth_neighbours([best, replace(waits, spills=True)]) == (0,)
     assert worth_neighbours([replace(best, spills=True)]) == (0,)
     assert worth_neighbours([None]) == ()
+
+
+def test_plans_with_fewer_elements_a_thread_come_first_beside_one_whose_loops_spill():
+    """More warps or smaller sizes of the same structure, each once however far it loads ahead, then other stages."""
+    first = Plan({"i": 2}, {"j": 64}, warps=4, stages=2)
+    staged, moved = replace(first, stages=3), replace(first, launches=("sums",), warps=8)
+    wide, larger = replace(first, warps=8), replace(first, tiles={"i": 4}, warps=8)
+    ahead, small = replace(wide, stages=3), replace(first, chunks={"j": 32})
+    ranked = in_order([first, staged, moved, larger, wide, ahead, small])
+
+    def after(judged: list[Plan], spilling: list[Plan]) -> list[Plan]:
+        return [each.plan for each in neighbours(ranked, [first], judged, spilling)]
+
+    assert after([first], []) == [staged, wide]
+    assert after([first], [first]) == [wide, small]
+    assert after([first, wide], [first]) == [small, staged]
+    assert after([first, wide, small], [first]) == [staged, ahead]

@@ -250,9 +250,9 @@ def test_a_first_call_runs_the_models_choice_and_later_ones_the_best_by_its_bina
 def test_a_neighbour_of_the_best_may_be_better(monkeypatch, bounds):
     asked = []
 
-    def beside(ranked, near, judged):
+    def beside(ranked, near, judged, spilling):
         asked.append((near, judged))
-        return neighbours(ranked, near, judged)
+        return neighbours(ranked, near, judged, spilling)
 
     monkeypatch.setattr(judge_plans, "neighbours", beside)
     session = session_of()

@@ -80,6 +80,11 @@ def worth_neighbours(judged: Sequence[PlanBound | None]) -> tuple[int, ...]:
     return tuple(dict.fromkeys((best, min(able, key=lambda number: able[number], default=best))))
 
 
+def spills_in_loops(bound: PlanBound | None) -> bool:
+    """Whether a loop spills, however little."""
+    return bound is not None and (bound.spills or bound.few_spills)
+
+
 def best_by_bound(judged: Sequence[PlanBound | None]) -> int | None:
     """The number of the best of some plans, given in the order of the model; None where no bound is known.
 

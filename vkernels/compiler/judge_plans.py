@@ -20,6 +20,7 @@ from .judge_by_static_bound import (
     bound_of_launches,
     is_of_use,
     loops_of_code,
+    spills_in_loops,
     unless_loops_spill,
     worth_neighbours,
 )
@@ -77,7 +78,9 @@ def judge_plans(compilation: Judged, present: Chosen | CachedPlan) -> tuple[Plan
         if all(map(is_of_use, found)):
             break
     if near_to := worth_neighbours(bounds):
-        near = neighbours(plans.ranked(), [ranked[number].plan for number in near_to], [each.plan for each in ranked])
+        some, judged = [ranked[number].plan for number in near_to], [each.plan for each in ranked]
+        spilling = [ranked[number].plan for number in near_to if spills_in_loops(bounds[number])]
+        near = neighbours(plans.ranked(), some, judged, spilling)
         ranked, bounds = [*ranked, *near], [*bounds, *_bounds(aligned, near)]
     best = best_by_bound(bounds)
     chosen = present if best is None or ranked[best].plan == present.plan else ranked[best]

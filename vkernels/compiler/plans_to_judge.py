@@ -52,24 +52,45 @@ def plans_to_judge(
             return tuple(more)
 
 
-def neighbours(ranked: Iterable[Chosen], near: Sequence[Plan], judged: Iterable[Plan]) -> tuple[Chosen, ...]:
+def neighbours(
+    ranked: Iterable[Chosen], near: Sequence[Plan], judged: Sequence[Plan], spilling: Sequence[Plan] = ()
+) -> tuple[Chosen, ...]:
     """Plans that differ from one of `near` in stages alone, or else in warps, by modelled time: of each in turn.
 
     They were taken to have loops as good as its own, or left out for other sizes. How far loops load ahead also decides
     how many programs a multiprocessor has room for, and how long each waits. `judged`: what is not judged again.
+    `spilling`: those of `near` whose loops spill. Plans with fewer elements a thread come first there.
     """
     seen = [*map(_of_one_program, judged)]
     left = [each for each in _little_behind(ranked) if _of_one_program(each.plan) not in seen]
     found: list[Chosen] = []
-    while len(found) < NEIGHBOURS and left:
+    while len(found) < NEIGHBOURS:
+        some: list[Chosen] = []
         for plan in near:
+            known = [*judged, *(each.plan for each in (*found, *some))]
+            leaner = _leaner(left, plan, known) if plan in spilling else []
             beside = [each for each in left if _is_beside(each.plan, plan)]
             beside.sort(key=lambda each: each.plan.warps != plan.warps)
-            found += beside[:1]
-            left = [each for each in left if _is_new(_of_one_program, each, found)]
-        if not any(_is_beside(each.plan, plan) for each in left for plan in near):
+            some += (leaner or beside)[:1]
+            left = [each for each in left if _is_new(_of_one_program, each, some)]
+        if not some:
             break
+        found += some
     return tuple(found[:NEIGHBOURS])
+
+
+def _leaner(left: Iterable[Chosen], plan: Plan, known: Sequence[Plan]) -> list[Chosen]:
+    """The plans whose threads have fewer elements than those of another plan: more warps, or smaller tiles or chunks,
+    and no other structure. `known`: plans whose loops are not wanted again."""
+    loops = [_loops_of(each) for each in known]
+    return [each for each in left if _is_leaner(each.plan, plan) and _loops_of(each.plan) not in loops]
+
+
+def _is_leaner(plan: Plan, other: Plan) -> bool:
+    if _structure_of(plan) != _structure_of(other) or _sizes_of(plan) == _sizes_of(other):
+        return False
+    sizes, others = {**plan.tiles, **plan.chunks}, {**other.tiles, **other.chunks}
+    return plan.warps >= other.warps and all(sizes[axis] <= size for axis, size in others.items())
 
 
 def _is_beside(plan: Plan, other: Plan) -> bool:

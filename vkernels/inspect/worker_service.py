@@ -92,10 +92,12 @@ def _prepared_kernel(request: Mapping[str, Any]) -> Answer:
         limits = limits_from(target["limits"])
         if "judge" in target:
             present = target.get("present")
-            judged, near = ([plan_from_json(plan) for plan in target[name]] for name in ("judged", "near"))
+            judged, near, spilling = (
+                [plan_from_json(plan) for plan in target[name]] for name in ("judged", "near", "spilling")
+            )
             present = None if present is None else plan_from_json(present)
             plans = (
-                preparer.near(limits, near, judged)
+                preparer.near(limits, near, judged, spilling)
                 if near
                 else preparer.to_judge(limits, target["judge"], present, target["of_use"])
             )

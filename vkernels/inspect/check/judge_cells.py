@@ -11,6 +11,7 @@ from vkernels.compiler.judge_by_static_bound import (
     best_by_bound,
     bound_of_launches,
     is_of_use,
+    spills_in_loops,
     unless_loops_spill,
     worth_neighbours,
 )
@@ -79,8 +80,13 @@ def _near(want: CellRequest, plans: Sequence[PreparedCell], verdicts: Sequence[C
     """The request for neighbours of the plans that are worth it."""
     bounds = [_bound(*each) for each in zip(plans, verdicts, strict=True)]
     judged = [each.planned.plan for each in plans if each.planned is not None]
-    near = [found.plan for number in worth_neighbours(bounds) if (found := plans[number].planned) is not None]
-    return replace(want, judged=tuple(judged), near=tuple(near))
+    numbers = worth_neighbours(bounds)
+    near = [found.plan for number in numbers if (found := plans[number].planned) is not None]
+    spilling = [
+        found.plan for number in numbers
+        if spills_in_loops(bounds[number]) and (found := plans[number].planned) is not None
+    ]  # fmt: skip
+    return replace(want, judged=tuple(judged), near=tuple(near), spilling_near=tuple(spilling))
 
 
 def _is_judged(want: CellRequest, cell: Cell) -> bool:

@@ -31,7 +31,7 @@ class CellRequest:
     `unknown`: why its result cannot be known. `tried`: shortages of the plans so far. `spilling`: the first cell whose
     binaries can run, but spill. `present`: the plan that was found so. `of_use`: of the plans that were judged by
     their binaries, whether each can be taken. `judged`: these plans, if neighbours of some are wanted; `near`: of
-    which.
+    which; `spilling_near`: those of `near` whose loops spill.
     """
 
     case: Case
@@ -43,6 +43,7 @@ class CellRequest:
     of_use: tuple[bool, ...] = ()
     judged: tuple[Mapping[str, Any], ...] = ()
     near: tuple[Mapping[str, Any], ...] = ()
+    spilling_near: tuple[Mapping[str, Any], ...] = ()
 
     def as_request(self) -> dict[str, Any]:
         """The target, as a worker takes it."""
@@ -50,7 +51,7 @@ class CellRequest:
         present = {} if self.present is None else {"present": self.present}
         return {
             "architecture": self.target.architecture, "limits": limits, "tried": self.tried, "of_use": self.of_use,
-            "judged": self.judged, "near": self.near, **present,
+            "judged": self.judged, "near": self.near, "spilling": self.spilling_near, **present,
         }  # fmt: skip
 
     def below(self, cell: Cell) -> CellRequest:

@@ -121,10 +121,12 @@ class KernelPreparer:
         modelled = None if present is None else plans.modelled(present)
         return self._to_judge(plans, plans_to_judge(plans.ranked(), count, modelled, of_use))
 
-    def near(self, limits: Limits, some: Sequence[Plan], judged: Sequence[Plan]) -> tuple[ToJudge | Error, ...]:
-        """The neighbours to judge of some of the plans that were judged."""
+    def near(
+        self, limits: Limits, some: Sequence[Plan], judged: Sequence[Plan], spilling: Sequence[Plan]
+    ) -> tuple[ToJudge | Error, ...]:
+        """The neighbours to judge of some of the plans that were judged. `spilling`: those of `some` whose loops do."""
         plans = self._compilation.on(target_with(limits)).plans
-        return self._to_judge(plans, neighbours(plans.ranked(), some, judged))
+        return self._to_judge(plans, neighbours(plans.ranked(), some, judged, spilling))
 
     def _to_judge(self, plans: Plans, ranked: Sequence[Chosen]) -> tuple[ToJudge | Error, ...]:
         found: list[ToJudge | Error] = []
