@@ -93,6 +93,7 @@ class Native:
     sizes: tuple[str, ...] = ("M",)
     buffers: int = 1
     workspace: int = 8
+    in_turn: int = 0
 
 
 @pytest.fixture(scope="module")

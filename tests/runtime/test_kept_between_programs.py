@@ -11,6 +11,8 @@ from jaxtyping import Float
 import vkernels as vk
 from vkernels.ir.plan import Home
 from vkernels.language.kernel import Kernel
+from vkernels.runtime import bound_executable
+from vkernels.runtime.bound_executable import UNITS_PER_THREAD, grain_of
 
 
 @vk.kernel
@@ -101,3 +103,40 @@ def test_what_depends_on_either_coordinate_is_told_apart(random, m, n, k):
     expected = x.astype(np.float64).mean(1)[:, None] * y.max(1)
     for out in results(of_means, random, (x, y), (m, n), 1):
         np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("order", [("i", "j"), ("j", "i")])
+def test_the_runtime_knows_how_many_programs_share(random, monkeypatch, order):
+    m, n, k = 9, 14, 6
+    given = []
+    monkeypatch.setattr(bound_executable, "grain_of", lambda *numbers: given.append(numbers) or grain_of(*numbers))
+    x, w = (random.standard_normal(shape).astype(np.float32) for shape in ((m, k), (k, n)))
+    out = np.full((m, n), np.nan, np.float32)
+    before = vk.get_threads()
+    vk.set_threads(2)
+    try:
+        pinned(of_normed, tiles={"i": 2, "j": 4}, chunks={"k": 3}, order=order)(x, w, out)
+    finally:
+        vk.set_threads(before)
+    rows, columns = 5, 4
+    assert given
+    assert set(given) == {(rows * columns, columns if order == ("i", "j") else 1, 2)}
+
+
+def test_threads_take_whole_rows_of_tiles_where_they_have_as_much_to_do(random):
+    for _ in range(200):
+        columns, rows, threads = (int(number) for number in random.integers(1, (40, 200, 9)))
+        grain = grain_of(rows * columns, columns, threads)
+        if threads > 1 and (rows % threads == 0 or rows >= UNITS_PER_THREAD * threads):
+            assert grain % columns == 0
+        elif threads > 1 and columns % threads == 0:
+            assert columns % grain == 0
+        units = -(-rows * columns // grain)
+        assert units >= min(threads, rows * columns)
+
+
+@pytest.mark.parametrize(("rows", "columns", "threads", "grain"), [
+    (16, 4, 2, 4), (3, 4, 2, 2), (1, 8, 2, 4), (1, 7, 2, 1), (15, 6, 4, 6), (9, 6, 4, 3), (5, 1, 2, 1),
+])  # fmt: skip
+def test_few_rows_of_tiles_are_shared_in_equal_parts(rows, columns, threads, grain):
+    assert grain_of(rows * columns, columns, threads) == grain

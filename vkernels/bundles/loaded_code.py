@@ -28,6 +28,7 @@ class LoadedCode:
     workspace: int
     plan: Plan
     _object: LoadedObject = field(repr=False)
+    in_turn: int = 0
 
 
 def load_code(bundle: Bundle, code: Code) -> LoadedCode:
@@ -42,7 +43,9 @@ def load_code(bundle: Bundle, code: Code) -> LoadedCode:
         raise BundleError(f"{where}: there is no function {missing[0]}")
     note_loaded(loaded.addresses, data)
     prepare, *launches = (loaded[name] for name in names)
-    return LoadedCode(prepare, (*launches,), cpu.sizes, cpu.buffers, cpu.workspace, read_plan(bundle, code), loaded)
+    in_turn = loaded.addresses.get(f"{cpu.prepare.removesuffix('_prepare')}_in_turn", 0)
+    plan = read_plan(bundle, code)
+    return LoadedCode(prepare, (*launches,), cpu.sizes, cpu.buffers, cpu.workspace, plan, loaded, in_turn)
 
 
 def read_plan(bundle: Bundle, code: Code) -> Plan:

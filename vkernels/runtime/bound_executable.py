@@ -36,6 +36,8 @@ class NativeCode(Protocol):
     def buffers(self) -> int: ...
     @property
     def workspace(self) -> int: ...
+    @property
+    def in_turn(self) -> int: ...
 
 
 INLINE_BYTES = 1 << 22
@@ -52,6 +54,9 @@ OWN_BYTES = 1 << 14
 
 PIECES_PER_THREAD = 256
 """A launch is cut into at most this many pieces for each thread."""
+
+UNITS_PER_THREAD = 8
+"""With so many units of work for each thread, threads have as much to do as others, but for one unit."""
 
 _Prepare = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 
@@ -85,6 +90,7 @@ class BoundExecutable:
         self.compiled, self.template, self.plan, self.rung = compiled, list(template), plan, rung
         self.tensors, self.scalars = tuple(tensors), tuple(scalars)
         self.buffer_bytes, self.programs, swap = self._prepare()
+        self.in_turn = self._in_turn()
         self.swap = aligned(swap)
         self.workspace = aligned(compiled.workspace) + self.swap
         self.memory = self.workspace + sum(map(aligned, self.buffer_bytes))
@@ -107,6 +113,14 @@ class BoundExecutable:
         outcome = (ctypes.c_int64 * (buffers + launches + 1))()
         _Prepare(self.compiled.prepare)(ctypes.addressof(slots), ctypes.addressof(outcome))
         return outcome[:buffers], outcome[buffers:-1], outcome[-1]
+
+    def _in_turn(self) -> list[int]:
+        """Of each launch, how many programs find in turn what the first of them kept."""
+        numbers = (ctypes.c_int64 * len(self.programs))(*(1 for _ in self.programs))
+        if self.compiled.in_turn:
+            slots = (ctypes.c_int64 * len(self.template))(*self.template)
+            _Prepare(self.compiled.in_turn)(ctypes.addressof(slots), ctypes.addressof(numbers))
+        return list(numbers)
 
     def run(self, addresses: Sequence[int], scalars: Sequence[bool | int | float]) -> None:
         """Run the kernel on tensors at these addresses, with these scalars, in the order of the slots."""
@@ -212,6 +226,23 @@ def bind_native(
     return BoundExecutable(native, template, tensors, scalars, touched, plan, rung, threads, pool)
 
 
+def grain_of(programs: int, in_turn: int, threads: int) -> int:
+    """The least number of programs that a thread takes at once.
+
+    `in_turn`: programs of which the first computes something for the others, too, in each thread that runs some of
+    them. Threads take them together, or equal parts of them where else threads would have more to do than others.
+    """
+    least = max(1, programs // (PIECES_PER_THREAD * threads))
+    if in_turn < 2 or threads < 2:
+        return least
+    for parts in range(1, min(in_turn, UNITS_PER_THREAD * threads) + 1):
+        units = programs // in_turn * parts
+        idle = -units % threads
+        if in_turn % parts == 0 and UNITS_PER_THREAD * idle <= units:
+            return in_turn // parts * max(1, least * parts // in_turn)
+    return least
+
+
 class _Frame:
     """The memory of one call at a time: argument slots, and the call as the pool reads it."""
 
@@ -224,8 +255,8 @@ class _Frame:
         self._first_buffer = count - compiled.buffers
         self._buffer_bytes, self._workspace = bound.buffer_bytes, bound.workspace
         launches = [
-            NativeLaunch(function, programs, max(1, programs // (PIECES_PER_THREAD * bound.wanted)))
-            for function, programs in zip(compiled.launches, bound.programs, strict=True)
+            NativeLaunch(function, programs, grain_of(programs, in_turn, bound.wanted))
+            for function, programs, in_turn in zip(compiled.launches, bound.programs, bound.in_turn, strict=True)
         ]
         helpers = _helpers_of(bound)
         self.call = WorkDescriptor(launches, self._slots.address, bound.wanted, self._workspace, helpers)

@@ -86,7 +86,7 @@ class PythonPool:
     def _launch(self, launch: ctypes.Array[ctypes.c_int64], arguments: int, workspaces: list[int]) -> None:
         address, programs, grain = launch
         function = LaunchFunction(address)
-        piece = max(grain, -(-programs // (PIECES_PER_THREAD * len(workspaces))))
+        piece = grain * max(1, -(-programs // (PIECES_PER_THREAD * len(workspaces) * grain)))
         turns = count()
 
         def work(workspace: int) -> None:

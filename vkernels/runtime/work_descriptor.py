@@ -39,7 +39,7 @@ class WorkDescriptor:
     `workspace`: bytes a thread; the helpers' are allocated here, the caller's is set with `set_workspace`.
     """
 
-    __slots__ = ("_helpers", "_memory", "_stride", "_words", "address")
+    __slots__ = ("_grains", "_helpers", "_memory", "_stride", "_words", "address")
 
     def __init__(
         self, launches: Sequence[NativeLaunch], arguments: int, threads: int, workspace: int, helpers: Block | None
@@ -60,9 +60,9 @@ class WorkDescriptor:
             self._stride,
         ]
         self._words[: len(header)] = header
-        for number, launch in enumerate(launches):
+        self._grains = [_multiple(max(1, each.grain), each.programs // MOST_UNITS) for each in launches]
+        for number, (launch, grain) in enumerate(zip(launches, self._grains, strict=True)):
             start = CALL_WORDS + self._stride * number
-            grain = max(1, launch.grain, launch.programs // MOST_UNITS)
             self._words[start : start + 3] = [launch.function, launch.programs, grain]
 
     def set_workspace(self, address: int) -> None:
@@ -79,8 +79,9 @@ class WorkDescriptor:
         threads, launches = self._words[2], self.launches
         most = min(seconds / (UNIT_SECONDS * threads * len(launches)), MOST_UNITS) if launches else 1
         units = threads << max(0, int(most).bit_length() - 1)
-        for number, launch in enumerate(launches):
-            self._words[CALL_WORDS + self._stride * number + 2] = max(launch.grain, -(-launch.programs // units))
+        for number, (launch, grain) in enumerate(zip(launches, self._grains, strict=True)):
+            at = CALL_WORDS + self._stride * number + 2
+            self._words[at] = _multiple(grain, -(-launch.programs // units))
 
     @property
     def nanoseconds(self) -> int:
@@ -92,3 +93,8 @@ class WorkDescriptor:
         """The launches in memory."""
         starts = range(CALL_WORDS, CALL_WORDS + self._stride * self._words[0], self._stride)
         return [NativeLaunch(*self._words[start : start + 3]) for start in starts]
+
+
+def _multiple(of: int, least: int) -> int:
+    """The least multiple of a number, itself included, that is not below another."""
+    return of * max(1, -(-least // of))

@@ -44,6 +44,7 @@ class NativeKernel:
 
     `prepare`, `launches`: addresses. `sizes`: names of the size slots. `slots`: how many argument slots there are,
     `buffers`: how many of them, the last, are top-level buffers. `workspace`: bytes each thread needs.
+    `in_turn`: the address of the function that says how many programs belong in turn, 0 where there is none.
     """
 
     name: str
@@ -55,6 +56,7 @@ class NativeKernel:
     workspace: int
     _stages: tuple[bytes, bytes, bytes] = field(repr=False)
     _code: Any = field(repr=False)
+    in_turn: int = 0
 
     @property
     def mlir(self) -> str:
@@ -131,15 +133,17 @@ def compile_lowered(
     stages = mlir, llvm_ir, bitcode  # seldom asked for, and longer than the code
     with LLVM_LOCK:
         library = llvm.JITLibraryBuilder().add_object_img(native.object).add_current_process()
-        for function in (lowered.prepare, *lowered.launches):
+        exported = lowered.prepare, *lowered.launches, *([lowered.in_turn] if lowered.in_turn else ())
+        for function in exported:
             library.export_symbol(function)
         jit, number = _jits.next()
         code = library.link(jit, f"{lowered.name}.{number}")
         code.jit = jit  # which ends after the last code of it
-        note_loaded({name: code[name] for name in (lowered.prepare, *lowered.launches)}, native.object)
+        note_loaded({name: code[name] for name in exported}, native.object)
         return NativeKernel(
             lowered.name, code[lowered.prepare], tuple(code[launch] for launch in lowered.launches), lowered.sizes,
             lowered.slots, lowered.buffers, lowered.workspace, stages, code,
+            code[lowered.in_turn] if lowered.in_turn else 0,
         )  # fmt: skip
 
 

@@ -56,6 +56,7 @@ class LlvmModule:
 
     `sizes`: names of the size slots, in order. `buffers`: how many top-level buffers follow them.
     `launches`: names of the functions, in order. `workspace`: bytes, those that `prepare` computes aside.
+    `in_turn`: the function that says how many programs belong in turn, empty where it does not matter.
     """
 
     name: str
@@ -66,6 +67,7 @@ class LlvmModule:
     prepare: str
     launches: tuple[str, ...]
     workspace: int
+    in_turn: str = ""
 
 
 def lower_to_llvm(mapped: MappedOp, register_bytes: int = 32, to_bf16: ToBf16 = ToBf16.BY_BITS) -> LlvmModule:
@@ -82,6 +84,9 @@ def lower_to_llvm(mapped: MappedOp, register_bytes: int = 32, to_bf16: ToBf16 = 
     names = tuple(f"{name}_launch_{number}" for number in range(len(launches_of(mapped))))
     lowered = [_launch(mapped, slots, lanes, *launch) for launch in zip(launches_of(mapped), names, strict=True)]
     functions = [_prepare(mapped, slots, lanes, f"{name}_prepare"), *(text for text, _ in lowered)]
+    in_turn = f"{name}_in_turn" if any(_fastest_kept_along(launch) for launch in launches_of(mapped)) else ""
+    if in_turn:
+        functions.insert(1, _in_turn(mapped, slots, lanes, in_turn))
     if any(f"@{NOTHING} " in function for function in functions):
         words = NOTHING_BYTES // 8
         zeros = f"(dense<0> : tensor<{words}xi64>) {{alignment = {NOTHING_BYTES} : i64}} : !llvm.array<{words} x i64>"
@@ -90,7 +95,7 @@ def lower_to_llvm(mapped: MappedOp, register_bytes: int = 32, to_bf16: ToBf16 = 
     functions = [*declared_units(text), *declared_matrix_functions(text), *functions]
     return LlvmModule(
         name, "module {\n" + "\n".join(functions) + "\n}\n", len(slots.types), slots.sizes, len(slots.buffers),
-        f"{name}_prepare", names, max((workspace for _, workspace in lowered), default=0),
+        f"{name}_prepare", names, max((workspace for _, workspace in lowered), default=0), in_turn,
     )  # fmt: skip
 
 
@@ -202,12 +207,37 @@ def _prepare(mapped: MappedOp, slots: Slots, lanes: Lanes, name: str) -> str:
             _buffer(state, operation, "%workspace")
             needed = emit.add(needed, _swap_bytes(state, operation))
         most = emit.integer("maxsi", most, needed) if needed else most
-    for number, result in enumerate([*results, most]):
+    return _writing(emit, slots, name, [*results, most])
+
+
+def _writing(emit: LlvmEmitter, slots: Slots, name: str, results: Sequence[Number]) -> str:
+    """The function that computes numbers from the sizes, and writes them to memory."""
+    for number, result in enumerate(results):
         pointer = emit.offset("%out", number, "i64")
         emit.line(f"llvm.store {emit.number(result)}, {pointer} {{alignment = 8 : i64}} : i64, !llvm.ptr")
     emit.line("llvm.return")
     body = emit.text()
     return f"llvm.func @{name}(%arguments: !llvm.ptr, %out: !llvm.ptr) {{\n{_loads(slots, _used(body))}\n{body}\n}}"
+
+
+def _in_turn(mapped: MappedOp, slots: Slots, lanes: Lanes, name: str) -> str:
+    """The function that computes, of each launch, how many programs find in turn what the first of them kept."""
+    state = _new_state(mapped, slots, lanes)
+    emit = state.emit
+    results: list[Number] = []
+    for launch in launches_of(mapped):
+        programs: Number = 1
+        for number in _fastest_kept_along(launch):
+            programs = emit.multiply(programs, emit.integer("maxsi", state.scalar(launch.grid[number]), 0))
+        results.append(programs)
+    return _writing(emit, slots, name, results)
+
+
+def _fastest_kept_along(launch: LaunchOp) -> list[int]:
+    """The fewest of a launch's fastest coordinates that programs keep something for each other along."""
+    block = launch.body.block
+    found = [op.coordinates for op in block.walk() if isinstance(op, FirstOp)]
+    return min(([block.args.index(each) for each in coordinates] for coordinates in found), key=len, default=[])
 
 
 def _swap_bytes(state: LlvmState, operation: BufferOp) -> Number:
