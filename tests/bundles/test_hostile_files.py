@@ -179,6 +179,15 @@ def test_ed25519_keys_sign_and_public_ones_check(built, tmp_path):
         read_key(public).sign(b"")
 
 
+def test_contents_that_are_wrong_are_errors_of_the_bundle(built, tmp_path):
+    manifest, files = built
+    code = manifest.kernels[0].variants[0].codes[0]
+    for name, content in {code.cpu.object: b"\x7fELF", code.plan: b'{"split": 1}'}.items():
+        write_bundle(tmp_path / "bad.vkb", manifest, {**files, name: content})
+        with pytest.raises(vk.BundleError, match=name):
+            check_contents(open_bundle(tmp_path / "bad.vkb", "unsigned"))
+
+
 # Object files
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
+from vkernels.ir.errors import BundleError, FileError
 from vkernels.ir.write_file import write_file
 
 from .container import Container, container_bytes, packed_files, read_container, signed_bytes
@@ -49,6 +51,17 @@ def open_bundle(path: str | os.PathLike[str], trust: Trust = None, runs: bool = 
     where = Path(path)
     container = read_container(where)
     return Bundle(where, container, refuse_untrusted(container, trust) if runs else None)
+
+
+@contextmanager
+def as_bundle_error() -> Iterator[None]:
+    """Within it, a file of a bundle that cannot be read raises `BundleError`, as all that is wrong with a bundle."""
+    try:
+        yield
+    except BundleError:
+        raise
+    except FileError as error:
+        raise BundleError(str(error)) from None
 
 
 def write_bundle(path: Path, manifest: Manifest, files: Mapping[str, bytes], keys: Sequence[Key] = ()) -> None:

@@ -92,7 +92,9 @@ def read_container(path: Path) -> Container:
     name = path.name
     try:
         with path.open("rb") as file:
-            data = file.read(MAX_BUNDLE + 1)
+            data = file.read(HEADER.size)
+            if data.startswith(MAGIC):  # what is no bundle may be endless
+                data += file.read(MAX_BUNDLE + 1 - HEADER.size)
     except OSError as error:
         raise FileError(f"{path}: {error.strerror or error}") from None
     return container_of(data, name)

@@ -13,7 +13,7 @@ from vkernels.ir.plan import Plan
 from vkernels.ir.plan_json import plan_from_json
 from vkernels.runtime.objects import LoadedObject, load_object
 
-from .bundle import Bundle
+from .bundle import Bundle, as_bundle_error
 from .manifest import Code
 
 
@@ -37,7 +37,8 @@ def load_code(bundle: Bundle, code: Code) -> LoadedCode:
     assert cpu is not None, "code for a CPU"
     where = f"{bundle.path.name}: {cpu.object}"
     data = bundle.read(cpu.object)
-    loaded = load_object(data, where)
+    with as_bundle_error():
+        loaded = load_object(data, where)
     names = cpu.prepare, *cpu.launches
     if missing := [name for name in names if name not in loaded.addresses]:
         raise BundleError(f"{where}: there is no function {missing[0]}")
@@ -49,10 +50,11 @@ def load_code(bundle: Bundle, code: Code) -> LoadedCode:
 
 
 def read_plan(bundle: Bundle, code: Code) -> Plan:
-    """The plan of a record. Raises `FileError` for a file that is no plan."""
+    """The plan of a record. Raises `BundleError` for a file that is no plan."""
     where = f"{bundle.path.name}: {code.plan}"
     try:
         found: Any = msgspec.json.decode(bundle.read(code.plan))
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise BundleError(f"{where}: not JSON: {error}") from None
-    return plan_from_json(found, where)
+    with as_bundle_error():
+        return plan_from_json(found, where)

@@ -6,7 +6,7 @@ from vkernels.ir.errors import BundleError
 from vkernels.runtime.objects import read_object, refuse_other_imports
 from vkernels.runtime.objects.load_object import Layout
 
-from .bundle import Bundle
+from .bundle import Bundle, as_bundle_error
 from .loaded_code import read_plan
 from .manifest import CpuCode
 
@@ -17,18 +17,23 @@ MACHINES = {"sm": 190, "gfx": 224}
 def check_contents(bundle: Bundle) -> None:
     """Read every plan and object file of a bundle. Nothing is loaded or run.
 
-    Raises `BundleError` or `FileError` for the first that is not as the manifest states.
+    Raises `BundleError` for the first that is not as the manifest states.
     """
-    for support in bundle.manifest.support:
-        read_object(bundle.read(support.object), f"{bundle.path.name}: {support.object}")
+    with as_bundle_error():
+        for support in bundle.manifest.support:
+            read_object(bundle.read(support.object), f"{bundle.path.name}: {support.object}")
+        _check_codes(bundle)
+    for entry in bundle.manifest.files:
+        bundle.read(entry.name)
+
+
+def _check_codes(bundle: Bundle) -> None:
     for code in bundle.manifest.codes:
         read_plan(bundle, code)
         if code.cpu is not None:
             _check_object(bundle, code.cpu, code.machine)
         for name in code.binaries if code.gpu is not None else ():
             _check_binary(bundle, name, code.machine)
-    for entry in bundle.manifest.files:
-        bundle.read(entry.name)
 
 
 def _check_object(bundle: Bundle, cpu: CpuCode, machine: str) -> None:
