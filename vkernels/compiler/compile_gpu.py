@@ -107,7 +107,7 @@ def lower_for(
 
     mapped = run_passes(gpu_pipeline(plan, facts, formats, warp), module, keep_text if keep else None)
     (kernel,) = (op for op in mapped.ops if isinstance(op, MappedOp))
-    lowered = lower_to_ttir(kernel, plan.resident_programs, plan.stages, formats.adds_float8)
+    lowered = lower_to_ttir(kernel, plan.resident_programs, plan.stages, formats.adds_float8, plan.warps * warp)
     if keep:
         texts["ttir"] = _joined(lowered, [print_ttir(launch.module) for launch in lowered.launches])
     return Lowering(lowered, plan, facts, texts)

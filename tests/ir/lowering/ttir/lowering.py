@@ -36,13 +36,13 @@ def mapped_in(module: ModuleOp) -> MappedOp:
     return mapped
 
 
-def lowered(module: ModuleOp, plan: Plan, facts: Facts, resident_programs: int = 0) -> LoweredTtir:
+def lowered(module: ModuleOp, plan: Plan, facts: Facts, resident_programs: int = 0, threads: int = 0) -> LoweredTtir:
     """A kernel as written, mapped by a plan, made ready for GPUs and lowered."""
     result = apply_plan(module, plan, facts)
     insert_barriers(result)
     block_sums(result, on_gpu=True)
     expand_math(result)
-    return lower_to_ttir(mapped_in(result), resident_programs, plan.stages)
+    return lower_to_ttir(mapped_in(result), resident_programs, plan.stages, threads=threads)
 
 
 def copied(arguments: Arguments) -> dict[str, Any]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import AnyFloat, IntegerType, i1, i32, i64
+from xdsl.dialects.builtin import AnyFloat, IntegerType, UnitAttr, i1, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
-from vkernels.ir.dialect import AccessOp, StoreOp, WriteOp, arith, element_of, tt
+from vkernels.ir.dialect import AccessOp, StoreOp, TensorArgumentType, WriteOp, arith, element_of, tt
 
 from ..common import is_half, unsupported
 from .addresses import PointerAccess
@@ -14,6 +14,7 @@ from .descriptors import load_box, store_box
 from .half_sums import lower_half_sum
 from .operand_groups import apart, operand_groups
 from .state import TtirState
+from .store_in_parts import THIN
 from .tiles import axes_and_sizes, element_bytes
 
 INTEGERS = {
@@ -111,7 +112,10 @@ def lower_store(state: TtirState, operation: WriteOp) -> None:
     if element_of(operation.tile) == i1:
         value = build.unary(arith.ExtUIOp, value, access.memory.element)
     if not access.memory.is_scratchpad:
-        build.add(tt.StoreOp(access.pointers(), value, mask))
+        store = tt.StoreOp(access.pointers(), value, mask)
+        if isinstance(operation.base.type, TensorArgumentType) and not access.memory.is_aligned:
+            store.attributes[THIN] = UnitAttr()
+        build.add(store)
         return
     offsets = access.byte_offsets(mask)
     bits = 8 * element_bytes(access.memory.element)

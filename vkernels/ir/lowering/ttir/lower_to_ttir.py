@@ -33,18 +33,20 @@ from .positions import lower_below, lower_broadcast, lower_constant, lower_inter
 from .reductions import lower_last, lower_reduction, lower_scan, lower_scan_by
 from .shapes_of_dots import shapes_of_dots
 from .state import SLOT_BYTES, TtirState
+from .store_in_parts import store_in_parts
 from .tiles import element_bytes, memory_bytes, memory_element
 from .warp_roles import HAS_ROLES
 
 
 def lower_to_ttir(
-    mapped: MappedOp, resident_programs: int = 0, stages: int = 1, adds_float8: bool = False
+    mapped: MappedOp, resident_programs: int = 0, stages: int = 1, adds_float8: bool = False, threads: int = 0
 ) -> LoweredTtir:
     """A mapped kernel's launches as functions for a GPU.
 
     `resident_programs`: above 0, every launch is persistent. `stages`: above 1, loops of dots of such launches go on
     from program to program where they can (`across_programs.py`), so that Triton pipelines them as one. `adds_float8`:
-    tensor cores add products of f8 in fewer bits than f32 has (`TensorFormats`). Raises `PlanError` for tiles that no
+    tensor cores add products of f8 in fewer bits than f32 has (`TensorFormats`). `threads`: of a program, if known:
+    then stores of very many elements a thread are cut (`store_in_parts.py`). Raises `PlanError` for tiles that no
     tensor of Triton's can be, and `UnsupportedError` for an operation or element type that has no form there.
     """
     name = mapped.sym_name.data
@@ -52,7 +54,9 @@ def lower_to_ttir(
     symbol = re.sub(r"[^A-Za-z0-9_]", "_", name)
     prefix = symbol if symbol[:1].isalpha() else f"k{symbol}"
     launches = tuple(
-        _Launch(mapped, launch, f"{prefix}_launch_{number}", resident_programs > 0, stages > 1, adds_float8).lower()
+        _Launch(
+            mapped, launch, f"{prefix}_launch_{number}", resident_programs > 0, stages > 1, adds_float8, threads
+        ).lower()
         for number, launch in enumerate(launches_of(mapped))
     )
     return LoweredTtir(name, launches, sizes_read(mapped), len(host.buffers), host)
@@ -60,12 +64,13 @@ def lower_to_ttir(
 
 class _Launch:
     def __init__(
-        self, mapped: MappedOp, launch: LaunchOp, name: str, is_persistent: bool, is_pipelined: bool, adds: bool
-    ):
+        self, mapped: MappedOp, launch: LaunchOp, name: str, is_persistent: bool, is_pipelined: bool, adds: bool,
+        threads: int,
+    ):  # fmt: skip
         self.mapped, self.launch, self.name = mapped, launch, name
         self.has_swap = any(isinstance(op, BufferOp) for op in launch.body.walk())
         self.is_flat = is_pipelined and can_flatten(launch, Facts.from_attribute(mapped.facts).distinct)
-        self.is_pipelined = is_pipelined
+        self.is_pipelined, self.threads = is_pipelined, threads
         self.is_persistent = is_persistent or self.has_swap
         self.entry = Block()
         self.state = TtirState(mapped, TtirBuilder(self.entry), _HANDLERS, adds_float8=adds)
@@ -105,6 +110,7 @@ class _Launch:
             join_loops(function)
         fuse_multiply_add(function)
         guard_loop_reductions(function)
+        store_in_parts(function, self.threads)
         module = ModuleOp([function])
         module.verify()
         return TtirLaunch(
