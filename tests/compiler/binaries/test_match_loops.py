@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from vkernels.compiler.binaries.instructions import TensorShape
 from vkernels.compiler.binaries.loop_use import LoopUse, TensorUse
-from vkernels.compiler.binaries.match_loops import trips_of
+from vkernels.compiler.binaries.match_loops import parts_of_versions, trips_of
 from vkernels.compiler.binaries.read_code import KernelCode
 from vkernels.compiler.binaries.source_loops import read_source
+from vkernels.compiler.binaries.static_bound import ISSUE, LATENCY, LaunchWork, static_bound
+from vkernels.targets import limits_of, target_named
 
 SOURCE = """module {
   tt.func public @kernel(%x: !tt.ptr<f32>) {
@@ -66,3 +70,37 @@ def test_trips_that_were_unrolled_are_told_by_bytes_whose_lines_are_those_of_the
     assert trips_of(code, source, source.trips({})) == [1.0, 16.0]
     whole = replace(loop, line_bytes={8: 4, 10: 16})
     assert trips_of(replace(code, regions=(code.regions[0], whole)), source, source.trips({})) == [1.0, 64.0]
+
+
+def test_a_version_counts_as_often_as_programs_take_its_way_of_the_source() -> None:
+    """Six of eight programs are whole; of code that is on no way nothing is known, and it runs."""
+    source = read_source("""module {
+  tt.func public @kernel(%x: !tt.ptr<f32>) {
+    %c6 = arith.constant 6 : i32
+    %p = tt.get_program_id x : i32
+    %whole = arith.cmpi slt, %p, %c6 : i32
+    scf.if %whole {
+      %v = tt.load %x : !tt.ptr<f32>
+    } else {
+      %u = tt.load %x : !tt.ptr<f32>
+      tt.store %x, %u : !tt.ptr<f32>
+    }
+    tt.return
+  }
+}
+""")
+    assert source.ways == ((7, 7), (9, 10))
+    _, entries = source.runs({}, (8,))
+    root = replace(region(0, None), instructions=100, kinds={"float": 100})
+    versions = tuple(
+        replace(root, instructions=40, lines=lines) for lines in ({7: 9, 4: 1}, {9: 3, 10: 3}, {4: 9, 7: 1})
+    )
+    code = KernelCode("sm_90", 4, 32, (root,), versions=versions)
+    parts = parts_of_versions(code, source, entries)
+    assert parts == [0.75, 0.25, 1.0]
+    work, limits = LaunchWork(8, 1), limits_of(target_named("h100-sxm5-80"))
+    every, some = (static_bound(code, [1.0], work, limits, (), often) for often in ((), parts))
+    assert every is not None
+    assert some is not None
+    assert some.parts[ISSUE] / every.parts[ISSUE] == pytest.approx(1 - 0.4 * (0.25 + 0.75))
+    assert some.parts[LATENCY] >= 0

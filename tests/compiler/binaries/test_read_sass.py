@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vkernels.compiler.binaries.classify_sass import wide_tensor
-from vkernels.compiler.binaries.find_loops import find_loops
+from vkernels.compiler.binaries.find_loops import find_loops, find_versions
 from vkernels.compiler.binaries.instructions import Instruction, Kind
 from vkernels.compiler.binaries.loop_use import use_of
 from vkernels.compiler.binaries.read_sass import control_of, read_sass
@@ -134,6 +134,39 @@ def test_loops_are_nested_and_waits_are_none() -> None:
     assert (inner.first, inner.last, inner.parent, inner.is_innermost) == (2, 3, 1, True)
     assert [each.address for each in outer.instructions] == [1, 4, 5, 6]
     assert [each.address for each in outside.instructions] == [0, 7]
+
+
+def test_code_behind_a_branch_whose_ways_both_have_loops_is_a_version() -> None:
+    versions = find_versions(
+        made(
+            ("FFMA", None, True),
+            ("BRA", 6, True),
+            ("FFMA", None, True),  # one way
+            ("FFMA", None, True),  # loop
+            ("BRA", 3, True),
+            ("BRA", 9, False),
+            ("FFMA", None, True),  # the other way
+            ("FFMA", None, True),  # loop
+            ("BRA", 7, True),
+            ("EXIT", None, False),
+        )
+    )
+    assert [[each.address for each in version.instructions] for version in versions] == [[6], [2, 5]]
+
+
+def test_what_follows_a_loop_that_a_branch_goes_around_is_no_version() -> None:
+    assert not find_versions(
+        made(
+            ("BRA", 4, True),
+            ("FFMA", None, True),
+            ("FFMA", None, True),  # loop
+            ("BRA", 2, True),
+            ("FFMA", None, True),
+            ("FFMA", None, True),  # loop
+            ("BRA", 5, True),
+            ("EXIT", None, False),
+        )
+    )
 
 
 ROLES = """

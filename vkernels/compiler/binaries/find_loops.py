@@ -73,6 +73,36 @@ def find_loops(instructions: Sequence[Instruction]) -> list[Region]:
     return regions
 
 
+def find_versions(instructions: Sequence[Instruction]) -> list[Region]:
+    """The code outside loops of which a program runs one or another: behind a branch both of whose ways have loops of
+    their own. The innermost way counts where such branches follow one another. It is part of the first region, too.
+    """
+    blocks = _blocks(instructions)
+    dominators = _dominators(blocks)
+    bodies = _bodies(blocks, dominators, instructions)
+    in_loops = set().union(*bodies.values())
+    behind: dict[int, set[int]] = {}
+    for block in range(len(blocks)):
+        if dominators[block] is not None:
+            for above in _chain(dominators, block):
+                behind.setdefault(above, set()).add(block)
+    starts = [
+        start
+        for number, block in enumerate(blocks)
+        if len(block.next) == 2 and number not in in_loops
+        for start in block.next
+        if all(blocks[way].before == [number] and behind[way] & bodies.keys() for way in block.next)
+    ]
+    found = []
+    for start in starts:
+        inner = [other for other in starts if other != start and other in behind[start]]
+        own = sorted(behind[start] - in_loops - set().union(*(behind[other] for other in inner)))
+        plain, elected = _shared_out(own, set(), blocks, instructions, False)
+        code = [each for number in own for each in instructions[blocks[number].start : blocks[number].stop]]
+        found.append(Region(code[0].address, code[-1].address, None, False, tuple(plain), tuple(elected)))
+    return found
+
+
 def _gives_roles(body: set[int], blocks: list[_Block], instructions: Sequence[Instruction]) -> bool:
     """Whether warps change in a loop how many registers they have: they do as they begin and end a role."""
     code = (each for number in body for each in instructions[blocks[number].start : blocks[number].stop])

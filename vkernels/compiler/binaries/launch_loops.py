@@ -13,7 +13,7 @@ from vkernels.ir.lowering.ttir.across_programs import FLATTEN
 
 from .instructions import Kind
 from .loop_use import LoopUse
-from .match_loops import copied_bytes, trips_of
+from .match_loops import copied_bytes, parts_of_versions, trips_of
 from .read_code import KernelCode
 from .source_loops import Length, read_source
 from .static_bound import LATENCY, TENSOR, LaunchWork, StaticBound, loop_cycles, static_bound
@@ -103,7 +103,7 @@ def launch_loops(
     where the text has lost them.
     """
     trips: list[float | None] = [None] * len(code.regions)
-    copied = [0.0] * len(code.regions)
+    copied, versions = [0.0] * len(code.regions), [1.0] * len(code.versions)
     work = None
     if grid is not None and FLATTEN not in text:
         programs = 1
@@ -119,7 +119,8 @@ def launch_loops(
             if parameters:
                 named = zip(source.parameters, parameters, strict=False)
                 given = {here: given[name] for here, name in named if name in given}
-            runs = source.trips(given, grid, unknown_length)
+            runs, entries = source.runs(given, grid, unknown_length)
+            versions = parts_of_versions(code, source, entries)
             trips, copied = trips_of(code, source, runs), copied_bytes(code, source)
             loops = [(loop, often or 0.0) for loop, often in zip(source.loops, runs, strict=True)]
             moved = sum(often * (loop.read_bytes + loop.written_bytes) for loop, often in loops)
@@ -130,7 +131,7 @@ def launch_loops(
         for region, often, moved in zip(code.regions, trips, copied, strict=True)
         if region.parent is not None and region.is_innermost and often != 0
     )
-    bound = None if work is None else static_bound(code, trips, work, limits, copied)
+    bound = None if work is None else static_bound(code, trips, work, limits, copied, versions)
     at_once = resident if work is None else min(resident, -(-work.programs // limits.multiprocessors))
     return LaunchLoops(reports, bound, resident, max(1, at_once) * code.warps)
 

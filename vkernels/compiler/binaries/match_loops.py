@@ -40,6 +40,21 @@ def trips_of(code: KernelCode, source: Source, trips: Sequence[float | None]) ->
     return found
 
 
+def parts_of_versions(code: KernelCode, source: Source, entries: Mapping[tuple[int, int], float | None]) -> list[float]:
+    """How often a program runs each of the code's versions, at most once. `entries`: how often it takes each way of the
+    source's branches; the innermost way that most of a version's lines are in is the version's."""
+    found = []
+    for version in code.versions:
+        inside: Counter[tuple[int, int]] = Counter()
+        for line, count in version.lines.items():
+            inside.update({way: count for way in source.ways if way[0] <= line <= way[1]})
+        most = sum(version.lines.values()) / 2
+        ways = [way for way, count in inside.items() if count > most]
+        often = entries[min(ways, key=lambda way: way[1] - way[0])] if ways else None
+        found.append(1.0 if often is None else min(1.0, often))
+    return found
+
+
 def copied_bytes(code: KernelCode, source: Source) -> list[float]:
     """Bytes that copies of boxes move to or from shared memory in one trip of each region of a program.
 

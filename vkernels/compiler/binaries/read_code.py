@@ -12,7 +12,7 @@ from ..artifact_cache import ArtifactCache, hash_of
 from ..backends.resources import Resources, read_resources
 from ..backends.triton_adapter import Binary
 from ..records import to_bytes
-from .find_loops import find_loops
+from .find_loops import find_loops, find_versions
 from .loop_use import LoopUse, use_of
 from .read_amdgcn import read_amdgcn
 from .read_sass import disassemble, read_sass
@@ -25,7 +25,8 @@ class KernelCode:
     """A kernel's regions: first the code outside loops, then each loop, outer ones before inner ones.
 
     `warps`: of a program. `threads`: of a warp. `distinct`: the part of what threads load from shared memory in loops
-    without matrix instructions that is distinct within a warp.
+    without matrix instructions that is distinct within a warp. `versions`: parts of the first region of which a program
+    runs one or another.
     """
 
     architecture: str
@@ -33,6 +34,7 @@ class KernelCode:
     threads: int
     regions: tuple[LoopUse, ...]
     distinct: float = 1.0
+    versions: tuple[LoopUse, ...] = ()
 
     @property
     def innermost(self) -> tuple[LoopUse, ...]:
@@ -53,7 +55,8 @@ def read_code(binary: Binary, seconds: float = 60, disassembly: str = "") -> Ker
     shares = warps_of_roles(found, binary.ttgir)
     regions = tuple(use_of(region, binary.architecture, binary.warps, shares.get(region.role, 0)) for region in found)
     threads = binary.threads // binary.warps
-    return KernelCode(binary.architecture, binary.warps, threads, regions, distinct_part(binary.ttgir))
+    versions = tuple(use_of(each, binary.architecture, binary.warps) for each in find_versions(instructions))
+    return KernelCode(binary.architecture, binary.warps, threads, regions, distinct_part(binary.ttgir), versions)
 
 
 @dataclass(frozen=True)

@@ -38,10 +38,12 @@ class SourceLoop:
 @dataclass(frozen=True)
 class Source:
     """A kernel's loops: the function, then each `scf.for` and `scf.while` in the order of their lines. `accesses`:
-    elements and bytes of each load and store of device memory, by line."""
+    elements and bytes of each load and store of device memory, by line. `ways`: the first and the last line of each
+    region of an `scf.if`."""
 
     loops: tuple[SourceLoop, ...]
     accesses: Mapping[int, tuple[int, int]]
+    ways: tuple[tuple[int, int], ...]
     function: Operation = field(repr=False, compare=False)
     numbers: Mapping[int, int] = field(repr=False, compare=False)
 
@@ -57,7 +59,13 @@ class Source:
     def trips(
         self, arguments: Mapping[str, int], grid: Sequence[int] = (1, 1, 1), unknown_length: Length | None = None
     ) -> list[float | None]:
-        """How often each loop's body runs in one program, on average over those of the grid.
+        """How often each loop's body runs in one program, as `runs` has it."""
+        return self.runs(arguments, grid, unknown_length)[0]
+
+    def runs(
+        self, arguments: Mapping[str, int], grid: Sequence[int] = (1, 1, 1), unknown_length: Length | None = None
+    ) -> tuple[list[float | None], dict[tuple[int, int], float | None]]:
+        """How often each loop's body, and each of the `ways`, runs in one program, on average over those of the grid.
 
         `arguments`: of the kernel, by name; those that bounds need and that are missing leave the trips unknown,
         None, as do bounds that come out of memory. `unknown_length`: how far apart those of memory are on average, if
@@ -71,16 +79,17 @@ class Source:
         if count > PROGRAMS:
             programs = [int(count * ((n + 0.5) * GOLDEN % 1)) for n in range(PROGRAMS)]
         totals: list[float | None] = [0.0] * len(self.loops)
+        entries: dict[tuple[int, int], float | None] = dict.fromkeys(self.ways, 0.0)
         in_turn: dict[object, int] = {}
         for program in programs:
             values = {f"%{name}": value for name, value in {TURNS: count, FIRST: 0, **arguments}.items()}
             here = (program % x, program // x % y, program // (x * y)), (x, y, z)
             missing = {name for name in self.function.arguments if name not in values}
-            _Walk(self, totals, here, 1 / len(programs), unknown_length, in_turn, missing=missing).run(
+            _Walk(self, totals, entries, here, 1 / len(programs), unknown_length, in_turn, missing=missing).run(
                 self.function.regions[0], values, 1.0
             )
             totals[0] = 1.0
-        return totals
+        return totals, entries
 
 
 def read_source(text: str) -> Source:
@@ -107,7 +116,12 @@ def read_source(text: str) -> Source:
 
     add(function, None)
     accesses = {each.line: accessed(each) for each in walk(function) if each.name in READS + WRITES}
-    return Source(tuple(loops), accesses, function, numbers)
+    ways = [_lines(region) for each in walk(function) if each.name == "scf.if" for region in each.regions if region]
+    return Source(tuple(loops), accesses, tuple(ways), function, numbers)
+
+
+def _lines(region: Sequence[Operation]) -> tuple[int, int]:
+    return region[0].line, max(each.last or each.line for each in region)
 
 
 _LOOPS = ("scf.for", "scf.while")
@@ -127,12 +141,14 @@ Value = int | None
 
 @dataclass
 class _Walk:
-    """Follows the integers of one program. `weight`: of this program in the totals. `factors`: of unknown values, by
+    """Follows the integers of one program. `entries`: how often each way of a branch runs. `weight`: of this program in
+    the totals. `factors`: of unknown values, by
     what they were multiplied. `missing`: arguments that nobody gave, and what follows from these and known numbers.
     `origins`: of each value, what it was computed from and how; values that are computed alike have the same."""
 
     source: Source
     totals: list[float | None]
+    entries: dict[tuple[int, int], float | None]
     place: tuple[Sequence[int], Sequence[int]]
     weight: float
     unknown_length: Length | None
@@ -194,6 +210,9 @@ class _Walk:
         condition = values.get(operation.operands[0]) if operation.operands else None
         for number, region in enumerate(operation.regions):
             if condition is None or bool(condition) == (number == 0):
+                if region:
+                    way = _lines(region)
+                    self.entries[way] = self._added(self.entries[way], often)
                 self.run(region, values, often)
 
     def _for(self, operation: Operation, values: dict[str, int], often: float | None) -> None:
@@ -220,8 +239,10 @@ class _Walk:
 
     def _add(self, operation: Operation, trips: float | None) -> None:
         number = self.source.numbers[operation.line]
-        known = self.totals[number]
-        self.totals[number] = None if known is None or trips is None else known + self.weight * trips
+        self.totals[number] = self._added(self.totals[number], trips)
+
+    def _added(self, known: float | None, times: float | None) -> float | None:
+        return None if known is None or times is None else known + self.weight * times
 
     def _value(self, operation: Operation, values: Mapping[str, int]) -> Value:
         name = operation.name

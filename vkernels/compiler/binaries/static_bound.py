@@ -96,10 +96,16 @@ def _memory(region: LoopUse, code: KernelCode, pipes: Pipes) -> float:
 
 
 def static_bound(
-    code: KernelCode, trips: Sequence[float | None], work: LaunchWork, limits: Limits, copied: Sequence[float] = ()
+    code: KernelCode,
+    trips: Sequence[float | None],
+    work: LaunchWork,
+    limits: Limits,
+    copied: Sequence[float] = (),
+    versions: Sequence[float] = (),
 ) -> StaticBound | None:
     """The bound for a launch; None where nothing says how often a region runs. `trips`: of each region in one program.
-    `copied`: as in `loop_cycles`, of each region, if there are such copies.
+    `copied`: as in `loop_cycles`, of each region, if there are such copies. `versions`: how often a program runs each
+    of the code's versions; once without.
 
     Tensor cores need as long as the source's dots ask for, however few of their instructions were found in loops.
     """
@@ -113,6 +119,10 @@ def static_bound(
             cycles[name] = cycles.get(name, 0.0) + one * often
             if name == LATENCY:
                 waiting[region.role] = waiting.get(region.role, 0.0) + one * often
+    for region, often in zip(code.versions, versions, strict=False):
+        for name, one in loop_cycles(region, code, limits).items():
+            cycles[name] = max(0.0, cycles[name] - one * (1.0 - often))
+        waiting[0] = max(0.0, waiting[0] - region.latency * (1.0 - often))
     shapes = (each.shape for region in code.regions for each in region.tensor)
     if fastest := max((tensor_rate(shape, code.architecture, limits) for shape in shapes), default=0.0):
         cycles[TENSOR] = max(cycles[TENSOR], work.multiply_adds / fastest)
