@@ -31,6 +31,8 @@ def test_limits_name_the_processor(name):
         ("alderlake", (16, 32), ("vnni",)),
         ("znver3", (16, 32), ()),
         ("neoverse-v2", (32, 16), ("neon-mmla-int8", "neon-i8mm", "neon-dotprod", "neon-mmla-bf16", "neon-bf16")),
+        ("neoverse-v1", (32, 32), ("sve-mmla-int8", "sve-i8mm", "sve-dotprod", "sve-mmla-bf16", "sve-bf16")),
+        ("a64fx", (32, 64), ("sve-dotprod",)),
         ("apple-m1", (32, 16), ("neon-dotprod",)),
     ],
 )

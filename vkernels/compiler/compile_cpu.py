@@ -15,6 +15,7 @@ from vkernels.ir.plan import Plan
 from vkernels.ir.plan_json import plan_to_json
 from vkernels.ir.text import print_module
 from vkernels.targets.instruction_sets import InstructionSet
+from vkernels.targets.processors import PROCESSORS
 
 from .artifact_cache import ArtifactCache, lowering_key
 from .backends.llvm import (
@@ -75,7 +76,8 @@ def assembly_for_processor(module: ModuleOp, plan: Plan, facts: Facts, limits: L
     """
     from .backends.llvm_processors import assembly_for
 
-    has_avx512 = limits.register_bytes == 64
+    known = PROCESSORS.get(limits.processor)
+    has_avx512 = known is not None and "avx512vl" in known.features
     passes = cpu_pipeline(plan, facts, has_avx512, limits.dot_units)
     lowered = lower_for_cpu(run_passes(passes, module), None, limits.register_bytes, limits.dot_units)
     return assembly_for(lowered, limits.processor)

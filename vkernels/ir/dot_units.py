@@ -3,7 +3,8 @@
 A unit takes words: 32 bits that hold neighbouring elements along the contracted axis, the first in the lowest bits. In
 each lane it adds the products of one word's elements with another's to the sum. A matrix unit does so for all rows of
 one operand and all columns of the other, with up to 16 words of each, in eight registers of its own. A block unit takes
-words of 64 bits, two rows of one operand and two columns of the other, and adds to the four sums of a vector register.
+words of 64 bits, two rows of one operand and two columns of the other, and adds to the four sums of 128 bits; of longer
+vector registers each 128 bits are a block.
 """
 
 from __future__ import annotations
@@ -90,6 +91,11 @@ def _integers(prefix: str, **instructions: str) -> dict[str, str]:
     return {prefix + kind: instruction for kind, instruction in instructions.items()}
 
 
+def _of_arm(name: str, instructions: Mapping[str, str]) -> tuple[DotUnit, ...]:
+    """A unit's instructions on vectors of SVE, and on those of NEON."""
+    return DotUnit(f"sve-{name}", instructions), DotUnit(f"neon-{name}", instructions)
+
+
 DOT_UNITS = {
     unit.name: unit
     for unit in (
@@ -99,13 +105,13 @@ DOT_UNITS = {
         ),
         DotUnit("vnni-int8", _integers("", s8s8="vpdpbssd", s8u8="vpdpbsud", u8u8="vpdpbuud")),
         DotUnit("vnni", _integers("", u8s8="vpdpbusd")),
-        DotUnit("neon-mmla-int8", _integers("block_", s8s8="smmla", u8u8="ummla", u8s8="usmmla")),
-        DotUnit("neon-dotprod", _integers("", s8s8="sdot", u8u8="udot")),
-        DotUnit("neon-i8mm", _integers("", u8s8="usdot")),
+        *_of_arm("mmla-int8", _integers("block_", s8s8="smmla", u8u8="ummla", u8s8="usmmla")),
+        *_of_arm("dotprod", _integers("", s8s8="sdot", u8u8="udot")),
+        *_of_arm("i8mm", _integers("", u8s8="usdot")),
         DotUnit("amx-bf16", {"matrix_bf16": "tdpbf16ps"}),
         DotUnit("avx512-bf16", {"bf16": "vdpbf16ps"}),
-        DotUnit("neon-mmla-bf16", {"block_bf16_odd": "bfmmla"}),
-        DotUnit("neon-bf16", {"bf16_odd": "bfdot"}),
+        *_of_arm("mmla-bf16", {"block_bf16_odd": "bfmmla"}),
+        *_of_arm("bf16", {"bf16_odd": "bfdot"}),
         DotUnit("amx-fp16", {"matrix_f16": "tdpfp16ps"}),
         DotUnit("amx-bf16-split", {"matrix_split_f16": "tdpbf16ps"}),
     )

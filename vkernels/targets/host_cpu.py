@@ -31,6 +31,9 @@ WAKE_SECONDS = 4e-5
 """A call that takes less on one core stays there if helpers sleep: waking one takes 8 µs of the caller, and the helper
 begins 25 µs later. Where that was measured, as long as it takes."""
 
+NEON_BYTES = 16
+"""Bytes of a vector register of NEON."""
+
 ARCH_PRCTL, REQUEST_PERMISSION, MATRIX_DATA = 158, 0x1023, 18
 """Linux's numbers on x86-64: the system call, its code that asks for a state component, and that of AMX's registers."""
 
@@ -92,21 +95,24 @@ def machine_memory_bytes() -> int:
     return 0
 
 
-def vector_registers(features: dict[str, bool], machine: str) -> tuple[int, int]:
-    """Number of vector registers and bytes of one, from LLVM's names of the CPU's features."""
+def vector_registers(features: dict[str, bool], machine: str, sve_bytes: int = 0) -> tuple[int, int]:
+    """Number of vector registers and bytes of one, from LLVM's names of the CPU's features. `sve_bytes`: of SVE's
+    vectors, where code is for this length alone; else Arm's registers are NEON's."""
     if machine not in ("x86_64", "AMD64"):
-        return 32, 16
+        return 32, max(NEON_BYTES, sve_bytes)
     if all(features.get(f"avx512{part}") for part in ("f", "bw", "dq", "vl")):
         return 32, 64
     return 16, 32 if features.get("avx2") else 16
 
 
-def dot_units(features: dict[str, bool], machine: str) -> tuple[str, ...]:
-    """Names of the dot units for whole vector registers, from LLVM's names of the CPU's features."""
-    _, register_bytes = vector_registers(features, machine)
+def dot_units(features: dict[str, bool], machine: str, sve_bytes: int = 0) -> tuple[str, ...]:
+    """Names of the dot units for whole vector registers, from LLVM's names of the CPU's features, and SVE's
+    length as in `vector_registers`."""
+    _, register_bytes = vector_registers(features, machine, sve_bytes)
     if is_arm(machine):
-        names = {"i8mm": ("mmla-int8", "i8mm"), "dotprod": ("dotprod",), "bf16": ("mmla-bf16", "bf16")}
-        return tuple(f"neon-{name}" for feature, each in names.items() if features.get(feature) for name in each)
+        kind, products = ("sve", "sve") if register_bytes > NEON_BYTES else ("neon", "dotprod")
+        names = {"i8mm": ("mmla-int8", "i8mm"), products: ("dotprod",), "bf16": ("mmla-bf16", "bf16")}
+        return tuple(f"{kind}-{name}" for feature, each in names.items() if features.get(feature) for name in each)
     if machine not in ("x86_64", "AMD64") or register_bytes < 32:
         return ()
     wide = register_bytes == 64

@@ -16,6 +16,7 @@ X86_64, AARCH64 = "x86_64", "aarch64"
 MEMORY = 1 << 38
 _AVX512 = ("avx2", "avx512f", "avx512bw", "avx512dq", "avx512vl")
 _SAPPHIRE = (*_AVX512, "avx512vnni", "avx512bf16", "amx-tile", "amx-bf16", "amx-int8")
+_SVE = ("sve",)
 _ARM_86 = ("dotprod", "i8mm", "bf16")
 _KIB, _MIB = 1 << 10, 1 << 20
 
@@ -23,7 +24,8 @@ _KIB, _MIB = 1 << 10, 1 << 20
 @dataclass(frozen=True)
 class Processor:
     """A CPU that LLVM knows. `features`: LLVM's names of those that matter here. `level_2`: bytes of a core, `level_3`
-    of all `cores`. `machine`: its instructions, as `platform` names them."""
+    of all `cores`. `machine`: its instructions, as `platform` names them. `sve_bytes`: of its SVE vectors, where these
+    are longer than NEON's."""
 
     name: str
     features: tuple[str, ...]
@@ -31,6 +33,7 @@ class Processor:
     level_2: int
     level_3: int
     machine: str = X86_64
+    sve_bytes: int = 0
 
 
 PROCESSORS: Mapping[str, Processor] = {
@@ -50,10 +53,11 @@ PROCESSORS: Mapping[str, Processor] = {
         Processor("znver4", (*_AVX512, "avx512vnni", "avx512bf16"), 96, _MIB, 384 * _MIB),
         Processor("znver5", (*_AVX512, "avx512vnni", "avx512bf16"), 128, _MIB, 512 * _MIB),
         Processor("neoverse-n1", ("dotprod",), 80, _MIB, 32 * _MIB, AARCH64),
-        Processor("neoverse-v1", _ARM_86, 64, _MIB, 32 * _MIB, AARCH64),
+        Processor("neoverse-v1", (*_ARM_86, *_SVE), 64, _MIB, 32 * _MIB, AARCH64, sve_bytes=32),
         Processor("neoverse-n2", _ARM_86, 128, _MIB, 128 * _MIB, AARCH64),
         Processor("neoverse-v2", _ARM_86, 72, _MIB, 114 * _MIB, AARCH64),
         Processor("ampere1", _ARM_86, 192, 2 * _MIB, 64 * _MIB, AARCH64),
+        Processor("a64fx", _SVE, 48, 8 * _MIB // 12, 32 * _MIB, AARCH64, sve_bytes=64),
         Processor("apple-m1", ("dotprod",), 8, 3 * _MIB, 8 * _MIB, AARCH64),
         Processor("apple-m2", _ARM_86, 8, 4 * _MIB, 8 * _MIB, AARCH64),
         Processor("apple-m3", _ARM_86, 8, 4 * _MIB, 8 * _MIB, AARCH64),
@@ -71,8 +75,8 @@ def processor_targets() -> Mapping[str, Target]:
 
 def _target(processor: Processor) -> Target:
     features = dict.fromkeys(processor.features, True)
-    registers, register_bytes = vector_registers(features, processor.machine)
-    units = dot_units(features, processor.machine)
+    registers, register_bytes = vector_registers(features, processor.machine, processor.sve_bytes)
+    units = dot_units(features, processor.machine, processor.sve_bytes)
     return Target(
         key=f"cpu:{processor.name}",
         name=processor.name,

@@ -30,7 +30,7 @@ UnitFunctions = Callable[[str], str]
 """The functions of dot units that a module of LLVM IR calls."""
 WHOLE_REGISTERS = "-prefer-256-bit"
 """The feature with which LLVM uses the registers of AVX-512 whole: plans count on them."""
-TO_BF16 = {"neon-bf16": ToBf16.EXACT, "avx512-bf16": ToBf16.FLUSHED}
+TO_BF16 = {"neon-bf16": ToBf16.EXACT, "sve-bf16": ToBf16.EXACT, "avx512-bf16": ToBf16.FLUSHED}
 """How processors with a dot unit round to bf16."""
 MAX_LIBRARIES = 64
 """Libraries that one JIT links."""

@@ -11,7 +11,7 @@ from vkernels.targets.instruction_sets import InstructionSet
 from vkernels.targets.processors import AARCH64, PROCESSORS, X86_64
 
 from .llvm import LLVM_LOCK, WHOLE_REGISTERS, assembly_of, object_of, opened, optimise
-from .llvm_units import unit_functions
+from .llvm_units import unit_functions, with_sve
 from .triton_adapter import mlir_to_llvm_ir
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ def assembly_for(lowered: LlvmModule, processor: str) -> str:
         raise SetupError(f"there is no processor {processor!r} to compile for; there are {', '.join(PROCESSORS)}")
     known = PROCESSORS[processor]
     features = WHOLE_REGISTERS if "avx512f" in known.features else ""
-    return _emitted(lowered, known.machine, processor, features, assembly_of)
+    return _emitted(lowered, known.machine, processor, features, assembly_of, known.sve_bytes)
 
 
 def object_for(lowered: LlvmModule, instructions: InstructionSet) -> bytes:
@@ -39,11 +39,17 @@ def object_for(lowered: LlvmModule, instructions: InstructionSet) -> bytes:
     return _emitted(lowered, instructions.machine, instructions.processor, features, object_of)
 
 
-def _emitted(lowered: LlvmModule, machine_name: str, processor: str, features: str, emit: Callable[[Any, Any], T]) -> T:
-    """What `emit` gives of the optimised module of a lowered kernel, and LLVM's target machine for a CPU."""
+def _emitted(
+    lowered: LlvmModule, machine_name: str, processor: str, features: str, emit: Callable[[Any, Any], T],
+    sve_bytes: int = 0,
+) -> T:  # fmt: skip
+    """What `emit` gives of the optimised module of a lowered kernel, and LLVM's target machine for a CPU. `sve_bytes`:
+    of SVE's vectors, where code is for that length alone."""
     import llvmlite.binding as llvm
 
     llvm_ir = mlir_to_llvm_ir(lowered.text)
+    if sve_bytes:
+        llvm_ir = with_sve(llvm_ir, sve_bytes)
     triple = TRIPLES[machine_name]
     with LLVM_LOCK:
         llvm.initialize_all_targets()
@@ -55,7 +61,7 @@ def _emitted(lowered: LlvmModule, machine_name: str, processor: str, features: s
         machine = target.create_target_machine(
             cpu=processor, features=features, opt=2, reloc="pic", codemodel="small", jit=False
         )
-        with opened(llvm_ir, unit_functions(llvm_ir, machine_name)) as module:
+        with opened(llvm_ir, unit_functions(llvm_ir, machine_name, sve_bytes > 0)) as module:
             module.triple, module.data_layout = triple, str(machine.target_data)
             optimise(module, machine)
             return emit(module, machine)

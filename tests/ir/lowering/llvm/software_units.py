@@ -15,7 +15,9 @@ def software_units(llvm_ir: str) -> str:
     found = {(kind, int(lanes)) for kind, lanes in re.findall(rf"@{UNIT}_(\w+?)_(\d+)\b", llvm_ir)}
     make = {"bf16": _bf16, "bf16_odd": _bf16_odd}
     functions = [
-        _block(kind) if KINDS[kind].block else make.get(kind, _integers)(kind, lanes) for kind, lanes in sorted(found)
+        text
+        for kind, lanes in sorted(found)
+        for text in (_block if KINDS[kind].block else make.get(kind, _integers))(kind, lanes)
     ]
     return "\n".join(dict.fromkeys([*functions, *software_matrix_functions(llvm_ir)]))
 
@@ -24,7 +26,7 @@ def _splat(element: str, lanes: int, value: str) -> str:
     return f"<{', '.join([f'{element} {value}'] * lanes)}>"
 
 
-def _integers(kind: str, lanes: int) -> str:
+def _integers(kind: str, lanes: int) -> tuple[str, ...]:
     words = f"<{lanes} x i32>"
     shift, other = ("lshr" if side == "u8" else "ashr" for side in (KINDS[kind].left, KINDS[kind].right))
     lines, total = [], "%sums"
@@ -39,10 +41,10 @@ def _integers(kind: str, lanes: int) -> str:
             f"%sum{n} = add {words} {total}, %e{n}",
         ]
         total = f"%sum{n}"
-    return _function(kind, lanes, words, lines, total)
+    return (_function(kind, lanes, words, lines, total),)
 
 
-def _bf16(kind: str, lanes: int) -> str:
+def _bf16(kind: str, lanes: int) -> tuple[str, ...]:
     words, floats = f"<{lanes} x i32>", f"<{lanes} x float>"
     low, high = _splat("i32", lanes, "16"), _splat("i32", lanes, "-65536")
     lines = [
@@ -63,10 +65,10 @@ def _bf16(kind: str, lanes: int) -> str:
     declared = [f"declare {floats} @llvm.{name}.v{lanes}f32({types})" for name, types in (
         ("fma", f"{floats}, {floats}, {floats}"), ("fabs", floats), ("copysign", f"{floats}, {floats}"),
     )]  # fmt: skip
-    return "\n".join((*declared, _function(kind, lanes, floats, lines, "%end")))
+    return (*declared, _function(kind, lanes, floats, lines, "%end"))
 
 
-def _bf16_odd(kind: str, lanes: int) -> str:
+def _bf16_odd(kind: str, lanes: int) -> tuple[str, ...]:
     """Lane by lane: both products exactly, in f64, then their sum and that with the sum so far, rounded to odd."""
     words, floats = f"<{lanes} x i32>", f"<{lanes} x float>"
     lines, result = [], "%sums"
@@ -79,27 +81,29 @@ def _bf16_odd(kind: str, lanes: int) -> str:
             f"%result{lane} = insertelement {floats} {result}, float %new{lane}, i32 {lane}",
         ]
         result = f"%result{lane}"
-    return _ODD + _PAIR + _function(kind, lanes, floats, lines, result)
+    return _ODD, _PAIR, _function(kind, lanes, floats, lines, result)
 
 
-def _block(kind: str) -> str:
-    """Two rows by two columns of words of 64 bits: each sum takes the elements, or the pairs of floats, in order."""
+def _block(kind: str, lanes: int) -> tuple[str, ...]:
+    """Two rows by two columns of words of 64 bits, of each four lanes: each sum takes the elements, or the pairs of
+    floats, in order."""
     is_float = KINDS[kind].sum == "f32"
-    number, words = ("float" if is_float else "i32"), "<2 x i64>"
-    sums, lines, result = f"<4 x {number}>", [], "%sums"
-    for place in range(2):
+    number, words = ("float" if is_float else "i32"), f"<{lanes // 2} x i64>"
+    sums, lines, result = f"<{lanes} x {number}>", [], "%sums"
+    for place in range(lanes // 2):
         lines += [f"%{side[0]}{place} = extractelement {words} %{side}, i32 {place}" for side in ("left", "right")]
-    for lane in range(4):
-        operands = f"i64 %l{lane // 2}, i64 %r{lane % 2}"
+    for lane in range(lanes):
+        first = lane // 4 * 2
+        operands = f"i64 %l{first + lane % 4 // 2}, i64 %r{first + lane % 2}"
         lines += [
             f"%sum{lane} = extractelement {sums} %sums, i32 {lane}",
             f"%new{lane} = call {number} @soft_{kind}({number} %sum{lane}, {operands})",
             f"%result{lane} = insertelement {sums} {result}, {number} %new{lane}, i32 {lane}",
         ]
         result = f"%result{lane}"
-    head = f"define linkonce_odr hidden {sums} @{unit_name(kind, 4)}({sums} %sums, {words} %left, {words} %right)"
+    head = f"define linkonce_odr hidden {sums} @{unit_name(kind, lanes)}({sums} %sums, {words} %left, {words} %right)"
     body = "\n".join((f"{head} noinline {{", *lines, f"ret {sums} {result}", "}"))
-    return (_ODD + _PAIR + _PAIRS if is_float else _sum_of_eight(kind)) + body
+    return (_ODD, _PAIR, _PAIRS, body) if is_float else (_sum_of_eight(kind), body)
 
 
 def _sum_of_eight(kind: str) -> str:

@@ -71,6 +71,8 @@ PLANS = [
         (("vnni-int8",), 32, "ss"),
         (("neon-dotprod",), 16, "us"),
         (("neon-dotprod", "neon-i8mm"), 16, "su"),
+        (("sve-dotprod", "sve-i8mm"), 32, "us"),
+        (("sve-dotprod",), 64, "ss"),
     ],
 )
 def test_int8_is_exact(
@@ -115,7 +117,9 @@ def test_int8_wraps_as_the_sum_of_products_does() -> None:
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(("shape", "turned"), CASES)
 @pytest.mark.parametrize("plan", PLANS)
-@pytest.mark.parametrize(("unit", "register_bytes"), [("avx512-bf16", 64), ("avx512-bf16", 32), ("neon-bf16", 16)])
+@pytest.mark.parametrize(
+    ("unit", "register_bytes"), [("avx512-bf16", 64), ("avx512-bf16", 32), ("neon-bf16", 16), ("sve-bf16", 32)]
+)
 def test_bf16_is_within_the_bound_and_as_interpreted(
     plan: Plan, shape: tuple[int, int, int], turned: tuple[bool, bool], unit: str, register_bytes: int
 ) -> None:
@@ -146,8 +150,8 @@ def test_bf16_below_the_least_normal_number_is_zero() -> None:
     np.testing.assert_array_equal(out, seen)
 
 
-@pytest.mark.parametrize("unit", ["neon-bf16", "neon-mmla-bf16"])
-def test_equal_numbers_that_are_rounded_to_odd_stay_within_the_bound(unit: str) -> None:
+@pytest.mark.parametrize(("unit", "register_bytes"), [("neon-bf16", 16), ("neon-mmla-bf16", 16), ("sve-mmla-bf16", 32)])
+def test_equal_numbers_that_are_rounded_to_odd_stay_within_the_bound(unit: str, register_bytes: int) -> None:
     """Each addition errs the same way, as much as it can: of 1 and 1 + 2^-7, squared and not."""
     k = 4096
     a = guarded(np.full((2, k), 0x3F81, np.uint16))
@@ -155,7 +159,7 @@ def test_equal_numbers_that_are_rounded_to_odd_stay_within_the_bound(unit: str) 
     out = guarded(np.full((2, 2), np.nan, np.float32))
     plan = Plan({"i": 2, "j": 4}, {"k": 4}, packs=("a", "b"), lanes="j")
     facts = Facts({"M": 2, "N": 2, "K": k}, distinct=True)
-    code, _ = compiled(matmul_text("bf16", "f32"), plan, facts, (unit,), 16)
+    code, _ = compiled(matmul_text("bf16", "f32"), plan, facts, (unit,), register_bytes)
     Call(code, [a, b, out], {"M": 2, "N": 2, "K": k}).run()
     exact = as_floats(a).astype(np.float64) @ as_floats(b).astype(np.float64)
     assert (np.abs(out - exact) <= (16 + 4 * np.log2(k)) * 2.0**-24 * exact).all()
@@ -166,23 +170,27 @@ BLOCK_PLANS = [
     Plan({"i": 6, "j": 10}, {"k": 16}, packs=("a", "b"), lanes="j", order=("i", "j")),
     Plan({"i": 8, "j": 2}, {"k": 8}, packs=("a", "b"), lanes="i", order=("i", "j")),
     Plan({"i": 2, "j": 16}, {"k": 8}, packs=("a", "b"), lanes="j", splits={"k": 3}),
+    Plan({"i": 2, "j": 46}, {"k": 8}, packs=("a", "b"), lanes="j"),
 ]
 """Plans with an even number of rows and of columns."""
+BLOCK_UNITS = [("neon", 16), ("sve", 32), ("sve", 64)]
+"""Units whose registers hold one, two and four blocks."""
 
 
 @pytest.mark.sample(2)
 @pytest.mark.parametrize(("shape", "turned"), CASES)
 @pytest.mark.parametrize("plan", BLOCK_PLANS)
 @pytest.mark.parametrize("signs", ["ss", "uu", "su", "us"])
+@pytest.mark.parametrize(("make", "register_bytes"), BLOCK_UNITS)
 def test_blocks_of_int8_are_exact_and_as_interpreted(
-    plan: Plan, shape: tuple[int, int, int], turned: tuple[bool, bool], signs: str
+    plan: Plan, shape: tuple[int, int, int], turned: tuple[bool, bool], signs: str, make: str, register_bytes: int
 ) -> None:
     m, n, k = shape
     a, b = operand((m, k), "i8", turned[0], 1), operand((k, n), "i8", turned[1], 2)
     out, seen = guarded(np.full((m, n), -7, np.int32)), np.full((m, n), -7, np.int32)
     facts = Facts(strides={"a": _strides(turned[0]), "b": _strides(turned[1]), "out": (-1, 1)}, distinct=True)
-    units = ("neon-mmla-int8", "neon-dotprod", "neon-i8mm")
-    code, mapped = compiled(matmul_text("i8", "i32", signs), plan, facts, units, 16)
+    units = tuple(f"{make}-{name}" for name in ("mmla-int8", "dotprod", "i8mm"))
+    code, mapped = compiled(matmul_text("i8", "i32", signs), plan, facts, units, register_bytes)
     assert "of block_" in mapped
     Call(code, [a, b, out], {"M": m, "N": n, "K": k}).run()
     np.testing.assert_array_equal(out, product(a, b, signs))
@@ -194,10 +202,11 @@ def test_blocks_of_int8_are_exact_and_as_interpreted(
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(("shape", "turned"), CASES)
 @pytest.mark.parametrize("plan", BLOCK_PLANS)
+@pytest.mark.parametrize(("make", "register_bytes"), BLOCK_UNITS)
 def test_blocks_of_bf16_are_within_the_bound_and_as_interpreted(
-    plan: Plan, shape: tuple[int, int, int], turned: tuple[bool, bool]
+    plan: Plan, shape: tuple[int, int, int], turned: tuple[bool, bool], make: str, register_bytes: int
 ) -> None:
-    test_bf16_is_within_the_bound_and_as_interpreted(plan, shape, turned, "neon-mmla-bf16", 16)
+    test_bf16_is_within_the_bound_and_as_interpreted(plan, shape, turned, f"{make}-mmla-bf16", register_bytes)
 
 
 @pytest.mark.slow

@@ -1,7 +1,8 @@
-"""Dots on a block unit: each instruction multiplies two rows by two columns of words, and adds to four sums.
+"""Dots on a block unit: each instruction multiplies two rows by two columns of words, and adds to four sums; of longer
+registers each 128 bits do so, with the same two rows and columns of their own.
 
 The sums that a loop carries stay in blocks from before the loop until after it. Operands are loaded as pairs of words
-straight from the memory where they are packed.
+straight from the memory where they are packed, columns for a whole register at once.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from .matrix import carried_dots
 from .state import LlvmState
 
 SUMS = BLOCK_SIDE * BLOCK_SIDE
-"""Sums of a block, in one register."""
+"""Sums of a block, in 128 bits of a register."""
 _WORD = "i64"
 _WORD_BYTES = 8
 
@@ -31,15 +32,16 @@ def is_block(dot: WordDotOp) -> bool:
     return KINDS[dot.kind.data].block
 
 
-def block_name(kind: str) -> str:
-    """The name of the function that adds the products of two rows and two columns of words to the sums of a block."""
-    return f"vk_unit_{kind}_{SUMS}"
+def block_name(kind: str, blocks: int) -> str:
+    """The name of the function that adds the products of two rows and two columns of words to the sums of each of so
+    many blocks."""
+    return f"vk_unit_{kind}_{SUMS * blocks}"
 
 
 @dataclass
 class BlockDot:
     """A dot that is lowered. `sums`: the registers of its sums as blocks, of two rows and of each pair of columns in
-    turn; in a block the left operand's positions are the rows."""
+    turn, as many as a register holds; in a block the left operand's positions are the rows."""
 
     state: LlvmState
     dot: WordDotOp
@@ -48,7 +50,8 @@ class BlockDot:
     @property
     def types(self) -> list[str]:
         """The types of the blocks."""
-        return [vector(self._element, SUMS)] * (prod(sizes_of(self.dot.sum).values()) // SUMS)
+        groups = (blocks for *_, width in self._pieces() for _, blocks in self._groups(width))
+        return [vector(self._element, SUMS * blocks) for blocks in groups]
 
     def begin(self, total: SSAValue) -> None:
         """Take sums as blocks."""
@@ -56,16 +59,24 @@ class BlockDot:
         self.sums = []
         for one, other, piece, width in self._pieces():
             rows = tile.at(one, piece), tile.at(other, piece)
-            for first in range(0, width, BLOCK_SIDE):
-                self.sums.append(emit.shuffle(*rows, self._lanes(first, width), self._element, width))
+            for first, blocks in self._groups(width):
+                columns = range(first, first + BLOCK_SIDE * blocks, BLOCK_SIDE)
+                lanes = [lane for column in columns for lane in self._lanes(column, width)]
+                self.sums.append(emit.shuffle(*rows, lanes, self._element, width))
 
     def add(self) -> None:
         """Add the products."""
         columns, rows = self._along_lanes
         for position in range(sizes_of(columns)[self.dot.axis.data]):
-            pairs = [self._pairs(side, position) for side in (columns, rows)]
-            operands = [(row, column) for row in pairs[1] for column in pairs[0]]
-            ordered = operands if rows is self.dot.left else [(column, row) for row, column in operands]
+            height = prod(size for axis, size in sizes_of(rows).items() if axis != self.dot.axis.data)
+            of_rows = self._loaded(rows, position, [(row, 1) for row in range(0, height, BLOCK_SIDE)])
+            of_columns = self._loaded(columns, position, self._columns)
+            operands = [
+                (self._repeated(row, blocks), column, blocks)
+                for row in of_rows
+                for column, (_, blocks) in zip(of_columns, self._columns, strict=True)
+            ]
+            ordered = operands if rows is self.dot.left else [(column, row, n) for row, column, n in operands]
             self.sums = [self._call(total, *pair) for total, pair in zip(self.sums, ordered, strict=True)]
 
     def end(self, result: SSAValue) -> None:
@@ -74,9 +85,10 @@ class BlockDot:
         names = [""] * len(layout.widths())
         blocks = iter(self.sums)
         for one, other, piece, width in self._pieces():
-            taken = [next(blocks) for _ in range(width // BLOCK_SIDE)]
+            groups = list(self._groups(width))
+            taken = [next(blocks) for _ in groups]
             for row, positions in enumerate((one, other)):
-                names[layout.register(positions, piece)] = self._row(taken, row)
+                names[layout.register(positions, piece)] = self._row(taken, row, groups[0][1])
         self.state.define(result, names)
 
     @property
@@ -104,16 +116,28 @@ class BlockDot:
             for piece, (_, width) in enumerate(layout.pieces):
                 yield one, other, piece, width
 
-    def _row(self, blocks: Sequence[str], row: int) -> str:
-        """One of two rows of neighbouring blocks, as a vector."""
+    def _groups(self, width: int) -> Iterator[tuple[int, int]]:
+        """The first column of each register of blocks in a piece of some width, and the blocks in it."""
+        blocks = min(max(1, self.state.lanes.width // SUMS), width // BLOCK_SIDE)
+        return ((first, blocks) for first in range(0, width, BLOCK_SIDE * blocks))
+
+    @property
+    def _columns(self) -> list[tuple[int, int]]:
+        """The first column of each register of blocks in a row of the tile, and the blocks in it."""
+        pieces = self.state.layout(self.dot.sum.type).pieces
+        return [(start + first, blocks) for start, width in pieces for first, blocks in self._groups(width)]
+
+    def _row(self, registers: Sequence[str], row: int, blocks: int) -> str:
+        """One of two rows of neighbouring blocks, so many in a register, as a vector."""
         emit, element = self.state.emit, self._element
         step, start = (1, BLOCK_SIDE * row) if self._along_lanes[1] is self.dot.left else (BLOCK_SIDE, row)
-        lanes = [start + step * n for n in range(BLOCK_SIDE)]
-        if len(blocks) == 1:
-            return emit.shuffle(blocks[0], blocks[0], lanes, element, SUMS)
-        both = [*lanes, *(SUMS + lane for lane in lanes)]
-        parts = [emit.shuffle(a, b, both, element, SUMS) for a, b in zip(blocks[::2], blocks[1::2], strict=True)]
-        width = SUMS
+        width = SUMS * blocks
+        lanes = [first + start + step * n for first in range(0, width, SUMS) for n in range(BLOCK_SIDE)]
+        if len(registers) == 1:
+            return emit.shuffle(registers[0], registers[0], lanes, element, width)
+        both = [*lanes, *(width + lane for lane in lanes)]
+        pairs = zip(registers[::2], registers[1::2], strict=True)
+        parts = [emit.shuffle(a, b, both, element, width) for a, b in pairs]
         while len(parts) > 1:
             parts = [
                 emit.shuffle(a, b, range(2 * width), element, width)
@@ -122,24 +146,31 @@ class BlockDot:
             width *= 2
         return parts[0]
 
-    def _pairs(self, words: SSAValue, position: int) -> list[str]:
-        """The words of an operand at a position along the contracted axis, two neighbouring ones at a time."""
+    def _loaded(self, words: SSAValue, position: int, groups: Sequence[tuple[int, int]]) -> list[str]:
+        """The words of an operand at a position along the contracted axis: from the first of each group on, those of so
+        many blocks."""
         load, axis, emit = words.owner, self.dot.axis.data, self.state.emit
         access = self.state.for_units.get(words)
         others = [(a, size) for a, size in sizes_of(words).items() if a != axis and size > 1]
         if access is None or not isinstance(load, LoadOp) or len(others) != 1 or access.step(others[0][0]) != 1:
             raise unsupported(self.dot, "a block unit takes words that lie side by side")
         start = emit.offset(access.start, emit.multiply(access.step(axis), position), _WORD)
-        pointers = [emit.offset(start, n, _WORD) for n in range(0, others[0][1], BLOCK_SIDE)]
-        type_ = vector(_WORD, BLOCK_SIDE)
         return [
-            emit.operation(f"llvm.load {pointer} {{alignment = {_WORD_BYTES} : i64}} : !llvm.ptr -> {type_}")
-            for pointer in pointers
+            emit.operation(
+                f"llvm.load {emit.offset(start, first, _WORD)} {{alignment = {_WORD_BYTES} : i64}} : !llvm.ptr -> "
+                f"{vector(_WORD, BLOCK_SIDE * blocks)}"
+            )
+            for first, blocks in groups
         ]
 
-    def _call(self, total: str, left: str, right: str) -> str:
-        sums, words = vector(self._element, SUMS), vector(_WORD, BLOCK_SIDE)
-        call = f"llvm.call @{block_name(self.dot.kind.data)}({total}, {left}, {right})"
+    def _repeated(self, pair: str, blocks: int) -> str:
+        """The words of two rows for each of so many blocks."""
+        lanes = [*range(BLOCK_SIDE)] * blocks
+        return pair if blocks == 1 else self.state.emit.shuffle(pair, pair, lanes, _WORD, BLOCK_SIDE)
+
+    def _call(self, total: str, left: str, right: str, blocks: int) -> str:
+        sums, words = vector(self._element, SUMS * blocks), vector(_WORD, BLOCK_SIDE * blocks)
+        call = f"llvm.call @{block_name(self.dot.kind.data, blocks)}({total}, {left}, {right})"
         return self.state.emit.pure(f"{call} : ({sums}, {words}, {words}) -> {sums}")
 
 
