@@ -49,6 +49,7 @@ from ..dialect import (
     element_of,
 )
 from ..dialect.blocks import terminator
+from .narrow_integers import narrow_integers
 from .separate_loops import separate_loops
 
 
@@ -59,8 +60,8 @@ class SplitPhases(ModulePass):
     A phase ends where a reduction over a whole axis completes and is used, where two accesses to one memory, one
     of them a write, may conflict at different positions, and at the author's `vk.boundary`. Loops and conditionals
     that contain such an end are split inside; others are part of a phase. Values that a phase computes and a later one
-    uses are results of its `vk.phase`. A phase loads once what it loads of a tensor that nothing writes. Kernels that
-    have phases already are not changed.
+    uses are results of its `vk.phase`. A phase loads once what it loads of a tensor that nothing writes. Small integers
+    that are multiplied with bf16 or f16 become such. Kernels that have phases already are not changed.
     """
 
     name = "split-phases"
@@ -83,6 +84,7 @@ def split_phases(module: ModuleOp) -> None:
     for op in module.body.block.ops:
         if isinstance(op, KernelOp) and not any(isinstance(inner, PhaseOp) for inner in op.walk()):
             _drop_unused(op)
+            narrow_integers(op)
             whole = frozenset(inner.axis.data for inner in op.body.block.ops if isinstance(inner, WholeOp))
             _split_block(op.body.block, Counter(), whole)
             _share_loads(op)

@@ -21,6 +21,7 @@ from ...dialect import WordsOp, arith, element_of
 from ..common import Handler, is_half
 from .constants import is_constant
 from .emit import LlvmEmitter, ToBf16, vector
+from .exact_casts import never_rounded
 from .state import LlvmState
 from .tiles import register_element
 
@@ -29,6 +30,9 @@ Converter = Callable[[LlvmEmitter, str, Attribute, Attribute, int], str]
 
 
 def _lower_conversion(state: LlvmState, operation: Operation) -> None:
+    if (same := never_rounded(operation)) is not None:
+        state.values[operation.results[0]] = state.values[same]
+        return
     convert = _CONVERSIONS[operation.name]
     source, result = element_of(operation.operands[0]), element_of(operation.results[0])
     if isinstance(source, Float16Type) and not state.layout(operation.results[0].type).has_lanes:
