@@ -14,7 +14,7 @@ from vkernels.autotune import offline
 from vkernels.autotune.database import MODELLED, Database
 from vkernels.autotune.drive import Stop
 from vkernels.autotune.measure import Candidate, Failed, FailureReason, Measurement
-from vkernels.autotune.offline import ModelledBench, tune_offline
+from vkernels.autotune.offline import ModelledBench, space_for, tune_offline
 from vkernels.autotune.plan_space import PlanSpace, read
 from vkernels.autotune.result import STATIC_BOUND
 from vkernels.autotune.slice_names import slice_limits
@@ -128,3 +128,21 @@ def test_cpu_plans_are_compiled_for_this_cpu():
 def test_an_unknown_target_is_refused():
     with pytest.raises(vk.OptionError, match="there is no target"):
         tune_offline(small(), "h1000")
+
+
+def test_the_plan_without_tuning_is_the_first_whose_code_fits(on_gpu: PlanSpace, monkeypatch):
+    """As in calls, which go on to the next plan where code takes more than was foretold."""
+    first = on_gpu.plan(on_gpu.default)
+    taken = offline.read_taken
+
+    def code(task: Task, candidate: Candidate, *where: object) -> object:
+        made = code_of(task, candidate, *where)
+        return SimpleNamespace(binaries=("too large",)) if frozen(candidate.plan) == frozen(first) else made
+
+    code_of = offline.code_of
+    monkeypatch.setattr(offline, "code_of", code)
+    monkeypatch.setattr(offline, "read_taken", lambda binary: taken(binary) if binary != "too large" else None)
+    monkeypatch.setattr(offline, "spill", lambda taken: "too large" if taken is None else None)
+    space = space_for(small(), H100)
+    assert frozen(space.plan(space.default)) != frozen(first)
+    assert frozen(first) in {frozen(space.plan(point)) for point in space.space}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from time import monotonic
@@ -41,6 +41,7 @@ from .tune import TuningRun
 
 if TYPE_CHECKING:
     from vkernels.compiler.compile_gpu import CompiledGpu
+    from vkernels.compiler.protocols import Constant
     from vkernels.ir.cost_model.plan_batch import ModeledTimes
 
     from .database.database import Database
@@ -69,7 +70,7 @@ def tune_offline(
     """
     began = monotonic()
     on_progress(Progress(task, slice, "reading", seconds_left=stop.seconds))
-    space = read(task, slice_limits(slice)) if space is None else space
+    space = space_for(task, slice) if space is None else space
     target = slice_target(slice)
     history = History(database, task, space.limits, target, slice)
     bench = ModelledBench(space, _architecture(target.architecture, space.limits))
@@ -78,6 +79,25 @@ def tune_offline(
     run = TuningRun(space, history, bench, slice, stop, "exhaustive", 0, on_progress, began, origin=MODELLED)
     bounded = bench.architecture not in (None, CPU)
     return replace(run.result(*run.tuned()), ranked_by=STATIC_BOUND if bounded else MODELLED)
+
+
+def space_for(task: Task, slice: str) -> PlanSpace:
+    """The plans of a task for a slice of any device. As in calls, the first of those tried whose code fits runs without
+    tuning. Raises as `read` does, and `OptionError` for an unknown slice."""
+    limits = slice_limits(slice)
+    name = _architecture(slice_target(slice).architecture, limits)
+    if name in (None, CPU):
+        return read(task, limits)
+    where = CompileTarget(limits, name, name)
+
+    def fits(plan: Plan, constants: Mapping[str, Constant]) -> bool:
+        try:
+            code = code_of(task, Candidate(plan, constants), scalars(task), where)
+        except (Error, MemoryError, RuntimeError):  # RuntimeError comes from compilers
+            return False
+        return isinstance(code, CompiledCpu) or all(spill(read_taken(binary)) is None for binary in code.binaries)
+
+    return read(task, limits, fits=fits)
 
 
 def _architecture(name: str, limits: Limits) -> str | None:

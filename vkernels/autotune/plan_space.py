@@ -172,22 +172,28 @@ def enough_points(stop: Stop) -> int:
 
 
 EarlierPlans = Callable[[Mapping[str, Constant]], Sequence[Plan]]
+Fits = Callable[[Plan, Mapping[str, Constant]], bool]
 
 
 def read(
-    task: Task, limits: Limits, most: int = MAX_POINTS, earlier: EarlierPlans = lambda constants: ()
-) -> PlanSpace:  # fmt: skip
+    task: Task,
+    limits: Limits,
+    most: int = MAX_POINTS,
+    earlier: EarlierPlans = lambda constants: (),
+    fits: Fits = lambda plan, constants: True,
+) -> PlanSpace:
     """The space of a task's plans within limits, which is deterministic.
 
     `most`: maximal number of plans. The space also includes the plan that runs without tuning, the default plan, and
-    the `earlier` plans of each combination of the tunable constants as far as they fit. Raises the author's mistakes,
-    and `PlanError` if the kernel's needs are unknown, so that there is only one plan.
+    the `earlier` plans of each combination of the tunable constants as far as they fit. `fits`: whether the code of one
+    of the plans that calls try fits; the first that does runs without tuning. Raises the author's mistakes, and
+    `PlanError` if the kernel's needs are unknown, so that there is only one plan.
     """
     kernel = kernel_of(task)
     allowed = within(limits, kernel.budget)
     combinations = tunable_values(kernel, task)
     readings = [
-        _read(task, allowed, constants, len(combinations), most, earlier(constants)) for constants in combinations
+        _read(task, allowed, constants, len(combinations), most, earlier(constants), fits) for constants in combinations
     ]
     return _joined(task, allowed, readings)
 
@@ -209,7 +215,8 @@ class _Reading:
 
 
 def _read(
-    task: Task, limits: Limits, constants: Mapping[str, Constant], versions: int, most: int, earlier: Sequence[Plan]
+    task: Task, limits: Limits, constants: Mapping[str, Constant], versions: int, most: int, earlier: Sequence[Plan],
+    fits: Fits,
 ) -> _Reading:  # fmt: skip
     task = replace(task, constants={**task.constants, **constants})
     kernel, op = kernel_of(task), built(task)
@@ -232,7 +239,8 @@ def _read(
     plans = default_session().plans_for(kernel, op, task.shape, task.dtypes, limits, strides_of(task))
     own, plain = plans.author_plan(), default_plan(op, task.shape, limits)
     plain = plain if kernel.pin is None else with_pin(plain, kernel.pin)
-    must = [*([] if own is None else [own]), next(plans.ranked()).plan, plain]
+    called = own if own is not None else next((c.plan for c in plans.ranked() if fits(c.plan, constants)), plain)
+    must = [called, next(plans.ranked()).plan, plain]
     return _Reading(
         KernelVariant(constants, choices, Decisions.of(choices)),
         rows,

@@ -31,7 +31,7 @@ from .drive import Stop, effort_of, end_of, stop_from
 from .input_file import write_inputs
 from .measure import Bench, BenchOptions, Candidate
 from .measure.fixed_plans import with_plan
-from .plan_space import PlanSpace, enough_points, read
+from .plan_space import PlanSpace, enough_points
 from .result import Success, TuningResult
 from .searches import DEFAULT_SEARCH, SEARCHES
 from .settings import judging_of
@@ -269,11 +269,11 @@ class SliceRun:
 
 
 def _offline(asked: AskedTask, slice: str, options: TuneOptions) -> Tuned:
-    from .offline import tune_offline
+    from .offline import space_for, tune_offline
 
     if not options.is_plain or options.study is not None:
         raise OptionError(f"{slice} is not here: it is tuned by static bounds, without objective, constraints or study")
-    space = read(asked.task, slice_limits(slice))
+    space = space_for(asked.task, slice)
     found = tune_offline(asked.task, slice, options.stop, options.database, space=space)
     trials, by_key = trials_of(found, space, {})
     best, default = (None if each is None else by_key[each.candidate.key] for each in (found.best, found.default))
