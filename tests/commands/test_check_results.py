@@ -52,3 +52,25 @@ def test_the_json_has_the_line_and_the_reasons():
     assert cell["slow"] == {"times_roofline": 25.0, "reasons": list(SLOW.reasons), "file": __file__, "line": 3}
     assert as_json(checked("bottom", None), "3.9", 1.0)["cells"][0]["slow"] is None
     assert as_json(checked("bottom", SLOW), "3.9", 1.0)["counts"]["slow"] == 1
+
+
+COLUMNS = "target", "fits", "registers", "shared", "spilled", "blocks", "seconds", "rung", "modelled", "bottleneck"
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+@pytest.mark.parametrize("width", [70, 80, 90, 120, 200])
+def test_words_of_the_table_stay_whole(width, terminal):
+    plan = PlanSummary("chosen", {"tiles": {"i": 1}}, {}, "registers", 0.25, "operations", judged=5)
+    cell = Cell("mine.py:twice", "jetson-agx-orin-64", "sm_87", "float32", {"M": 4}, {}, planned=plan)
+    console = Console(file=io.StringIO(), width=width, force_terminal=terminal, color_system=None)
+    show(Checked((cell,), 0, 0), "3.9", 1.0, console)
+    lines = [line.rstrip() for line in console.file.getvalue().splitlines()]  # type: ignore[attr-defined]
+    header, row = lines[1:3]
+    assert header.startswith("target ")
+    assert row.startswith("jetson-agx-orin-64 ")
+    assert set(header.split()) - {"limited", "by"} <= {*COLUMNS}
+    assert header.split()[:6] == list(COLUMNS[:6])
+    if width >= 120 or not terminal:
+        assert [*header.replace("limited by", "").split()] == list(COLUMNS)
+    if not terminal:
+        assert "registers (best of 5)" in row

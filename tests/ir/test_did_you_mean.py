@@ -18,3 +18,7 @@ def test_few_names_are_listed_and_of_many_the_nearest_three():
     assert said.startswith("the nearest of 16 are ")
     assert len(said.removeprefix("the nearest of 16 are ").split(", ")) == 3
     assert "norm_" in said
+
+
+def test_a_beginning_counts_more_than_likeness():
+    assert did_you_mean("h10", ["a10", "h100-pcie-80", "h100-sxm5-80"]) == "did you mean h100-pcie-80 or h100-sxm5-80?"

@@ -290,3 +290,8 @@ def test_a_kernel_that_stores_nothing_gives_a_warning():
 
     with pytest.warns(vk.KernelWarning, match=r"test_kernel\.py:\d+: `forgetful` stores nothing"):
         forgetful.build(plain_signature(forgetful))
+
+
+def test_tensors_are_no_arrays():
+    with pytest.raises(vk.ArgumentError, match="it is the type of a kernel's parameter"):
+        vk.Tensor(3)

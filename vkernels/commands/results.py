@@ -23,6 +23,9 @@ SCHEMA = 1
 WIDE = 120
 """Columns of wide tables without a terminal."""
 
+UNBOUNDED = 10_000
+"""More columns than any table has."""
+
 
 def check_writable(path: Path | None) -> None:
     """Raise `FileError` early if a file could not be written there; None and `-` always can."""
@@ -75,6 +78,25 @@ def table_of(
         justify = "right" if column in right else "left"
         table.add_column(column, justify=justify, overflow="fold", no_wrap=column in whole)  # type: ignore[arg-type]
     return table
+
+
+def widths_of(table: Table, console: Console) -> tuple[int, int]:
+    """The columns of text that a table needs at least, and those in which no cell is folded."""
+    from rich.measure import Measurement
+
+    found = Measurement.get(console, console.options.update(max_width=UNBOUNDED), table)
+    return found.minimum, found.maximum
+
+
+def print_table(table: Table, console: Console) -> None:
+    """Print a table. Without a terminal, where there is no edge, it is as wide as its cells."""
+    before = console.width
+    if not console.is_terminal:
+        console.width = max(before, widths_of(table, console)[1])
+    try:
+        console.print(table)
+    finally:
+        console.width = before
 
 
 @contextmanager

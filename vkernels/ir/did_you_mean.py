@@ -11,12 +11,9 @@ MAX_LISTED = 12
 
 
 def did_you_mean(name: str, names: Sequence[str]) -> str:
-    """The nearest of some names, those that begin with it, or all of them if they are few."""
-    close = (
-        get_close_matches(name, names, 1)
-        or [each for each in names if name and each.startswith(name)][:MAX_SUGGESTIONS]
-    )
-    if close:
+    """Those of some names that begin with it, the nearest of them, or all of them if they are few."""
+    begin = [each for each in names if name and each.startswith(name)]
+    if close := begin[:MAX_SUGGESTIONS] or get_close_matches(name, names, 1):
         return f"did you mean {' or '.join(close)}?"
     if len(names) <= MAX_LISTED:
         return f"there are {', '.join(names)}"

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
+
+from vkernels.ir.errors import ArgumentError
 
 from .dtypes import DType, complex64, complex128, float64
 from .operation import current
@@ -186,6 +188,10 @@ class AddressableValue:
         raise NotImplementedError
 
 
+TENSOR_FIELDS = 4
+"""A tensor is made of as many; who gives fewer takes it for an array."""
+
+
 @dataclass(frozen=True, eq=False)
 class Tensor(AddressableValue):
     """A tensor parameter, of any strides: `x: Float[vk.Tensor, "M N"]`. Subscripts load and store."""
@@ -195,6 +201,15 @@ class Tensor(AddressableValue):
     dtype: DType
     dimensions: tuple[str | int, ...]
     """Numbers and names of sizes; names of unnamed sizes begin with `_`."""
+
+    def __new__(cls, *fields: Any, **named: Any) -> Self:
+        given = (*fields, *named.values())
+        if given and len(given) < TENSOR_FIELDS:
+            raise ArgumentError(
+                f'vk.Tensor is no array: it is the type of a kernel\'s parameter, as in `x: Float[vk.Tensor, "M N"]`; '
+                f"call kernels with NumPy arrays or torch tensors (got {given[0]!r})"
+            )
+        return super().__new__(cls)
 
     @property
     def extents(self) -> tuple[Extent, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -21,7 +21,7 @@ from vkernels.ir.planning.resources import Resource
 from vkernels.ir.slow_plan import SlowPlan
 
 from ..formatting import format_seconds
-from ..results import WIDE, table_of
+from ..results import print_table, table_of, widths_of
 
 NO_PLAN = PlanSummary("", {})
 
@@ -143,7 +143,7 @@ def show(checked: Checked, triton: str, seconds: float, console: Console) -> Non
     """Print the results."""
     for title, group in groupby(checked.cells, key=_title):
         cells = list(group)
-        console.print(_table(title, cells, is_wide=console.width >= WIDE))
+        print_table(_fitting(title, cells, console), console)
         reasons: dict[str, list[str]] = {}
         for cell in cells:
             if cell.reason:
@@ -197,28 +197,44 @@ def _title(cell: Cell) -> str:
     return " ".join([cell.kernel, cell.dtype, *sizes, *deterministic])
 
 
-def _table(title: str, cells: list[Cell], is_wide: bool) -> Table:
-    """`is_wide`: add the columns that narrow terminals leave to the JSON."""
-    planned = any(cell.planned for cell in cells)
-    columns = [
-        *("target", "fits", "registers", "shared", "spilled", "blocks", "limited by"),
-        *(["seconds"] if is_wide else []),
-        *(["rung", "modelled"] if planned else []),
-        *(["bottleneck"] if planned and is_wide else []),
-    ]
-    right = ("registers", "shared", "spilled", "blocks", "seconds", "modelled")
-    table = table_of(*columns, right=right, whole=set(columns) - {"limited by"}, title=title)
-    for cell in cells:
-        figures = (cell.registers_per_thread, cell.shared_bytes, cell.spill_bytes, cell.blocks_per_multiprocessor)
-        table.add_row(
-            cell.target,
-            _verdict(cell),
-            *("" if figure is None else str(figure) for figure in figures),
-            ", ".join(cell.limited_by),
-            *([f"{cell.compile_seconds:.2f}" if cell.launches else ""] if is_wide else []),
-            *(_plan(cell)[: 3 if is_wide else 2] if planned else ()),
-        )
+MAY_GO = "bottleneck", "seconds", "limited by", "rung"
+"""Columns that narrow terminals leave to the JSON, the first of these first, so that words of the others stay whole."""
+
+
+def _fitting(title: str, cells: list[Cell], console: Console) -> Table:
+    """The table with the most columns for which a terminal has room."""
+    for count in range(len(MAY_GO) + 1):
+        table = _table(title, cells, MAY_GO[:count])
+        if not console.is_terminal or widths_of(table, console)[0] <= console.width:
+            break
     return table
+
+
+def _table(title: str, cells: list[Cell], left_out: Collection[str]) -> Table:
+    planned = any(cell.planned for cell in cells)
+    rows = [_row(cell, planned) for cell in cells]
+    columns = [name for name in rows[0] if name not in left_out]
+    right = ("registers", "shared", "spilled", "blocks", "seconds", "modelled")
+    table = table_of(*columns, right=right, whole=set(columns) - {"limited by", "rung"}, title=title)
+    for name, column in zip(columns, table.columns, strict=True):
+        column.min_width = max(len(word) for row in rows for word in [name, *str(row[name]).split()])
+    for row in rows:
+        table.add_row(*(row[name] for name in columns))
+    return table
+
+
+def _row(cell: Cell, planned: bool) -> dict[str, str | Text]:
+    figures = {
+        "registers": cell.registers_per_thread, "shared": cell.shared_bytes, "spilled": cell.spill_bytes,
+        "blocks": cell.blocks_per_multiprocessor,
+    }  # fmt: skip
+    plan = dict(zip(("rung", "modelled", "bottleneck"), _plan(cell), strict=True)) if planned else {}
+    return {
+        "target": cell.target, "fits": _verdict(cell),
+        **{name: "" if figure is None else str(figure) for name, figure in figures.items()},
+        "limited by": ", ".join(cell.limited_by),
+        "seconds": f"{cell.compile_seconds:.2f}" if cell.launches else "", **plan,
+    }  # fmt: skip
 
 
 def _plan(cell: Cell) -> tuple[str, str, str]:

@@ -106,8 +106,23 @@ class CallFrame:
             return self._globals[name]
         if hasattr(builtins, name):
             return getattr(builtins, name)
+        if why := self._assigned_elsewhere(node):
+            raise self.error(node, UnknownNameError, f"`{name}` has no value here", why)
         known = [*self.names, *self._closure, *self._globals]
         raise self.error(node, UnknownNameError, f"`{name}` does not exist", did_you_mean(name, known))
+
+    def _assigned_elsewhere(self, node: ast.Name) -> str:
+        """Which statement of the function, not built so far, gives a variable its value; empty if there is none."""
+        inside = self.source.definition
+        lines = [name.lineno for name in _names(inside) if _is_stored(name, node.id)]
+        if not lines:
+            return ""
+        line = lines[0]
+        if line < node.lineno and any(
+            isinstance(each, ast.If) and _assigns(each, node.id) for each in ast.walk(inside)
+        ):
+            return f"Line {line} assigns it, in a branch that these arguments do not take. Give it a value before."
+        return f"Line {line} assigns it, which has not run before. Give it a value first."
 
     def error(self, node: ast.AST, kind: type[SourceError], message: str, help: str = "") -> SourceError:
         """An error at a node, with the chain of calls that led here."""
@@ -134,6 +149,18 @@ class CallFrame:
             ) from None
         finally:
             builder.location = before
+
+
+def _names(inside: ast.AST) -> Iterator[ast.Name]:
+    return (each for each in ast.walk(inside) if isinstance(each, ast.Name))
+
+
+def _assigns(statement: ast.AST, name: str) -> bool:
+    return any(_is_stored(each, name) for each in _names(statement))
+
+
+def _is_stored(node: ast.Name, name: str) -> bool:
+    return node.id == name and isinstance(node.ctx, ast.Store)
 
 
 def did_you_mean(name: str, known: Sequence[str], prefix: str = "") -> str:
