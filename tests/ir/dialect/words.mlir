@@ -37,3 +37,12 @@ vk.mapped @parts(%a: !vk.tensor<[K, N], f16>) {
     %1 = vk.word_dot %0, %v, %f along k of matrix_split_f16 : tensor<32x16xi32, #vk.axes<k, j>>, tensor<32xi32, #vk.axes<k>>, tensor<16xf32, #vk.axes<j>>
   }
 }
+
+// CHECK-LABEL: vk.mapped @passing
+vk.mapped @passing() {
+  %i = arith.constant dense<0> : tensor<16x16xi32, #vk.axes<k, j>>
+  %j = arith.constant dense<0> : tensor<2x16xi32, #vk.axes<i, k>>
+  %n = arith.constant dense<0.0> : tensor<2x16xf32, #vk.axes<i, j>>
+  // CHECK:      vk.word_dot %i, %j, %n along k of matrix_bf16 passing "left" {note} : tensor<16x16xi32, #vk.axes<k, j>>
+  %a = vk.word_dot %i, %j, %n along k of matrix_bf16 passing "left" {note} : tensor<16x16xi32, #vk.axes<k, j>>, tensor<2x16xi32, #vk.axes<i, k>>, tensor<2x16xf32, #vk.axes<i, j>>
+}

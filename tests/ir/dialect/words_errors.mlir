@@ -74,3 +74,12 @@ vk.mapped @dot() {
   %n = arith.constant dense<0.0> : tensor<2x16xf32, #vk.axes<i, j>>
   %a = vk.word_dot %i, %j, %n along k of matrix_split_f16 : tensor<16x16xi32, #vk.axes<k, j>>, tensor<2x16xi32, #vk.axes<i, k>>, tensor<2x16xf32, #vk.axes<i, j>>
 }
+
+// -----
+// CHECK: passing is "sum", expected left or right
+vk.mapped @dot() {
+  %i = arith.constant dense<0> : tensor<16x16xi32, #vk.axes<k, j>>
+  %j = arith.constant dense<0> : tensor<2x16xi32, #vk.axes<i, k>>
+  %n = arith.constant dense<0.0> : tensor<2x16xf32, #vk.axes<i, j>>
+  %a = vk.word_dot %i, %j, %n along k of matrix_bf16 passing "sum" : tensor<16x16xi32, #vk.axes<k, j>>, tensor<2x16xi32, #vk.axes<i, k>>, tensor<2x16xf32, #vk.axes<i, j>>
+}

@@ -1,6 +1,6 @@
 // RUN: vk-opt '--apply-plan{tiles="i=32","j=32" chunks="k=32" packs="a","b" lanes=j order=j,i units="amx-bf16","avx512-bf16"}' --verify-mapped %s | filecheck %s
 // A matrix unit takes chunks of 16 words. The rows' operand, %a, is packed in rows of 16 words, chunk by chunk; that of
-// the columns as for other units.
+// the columns as for other units. The fastest programs lie along i: rows pass, columns stay in the nearest cache.
 
 vk.kernel @matmul(%a: !vk.tensor<[M, K], bf16>, %b: !vk.tensor<[K, N], bf16>, %out: !vk.tensor<[M, N], f32>) {
   %M = vk.size M
@@ -28,5 +28,5 @@ vk.kernel @matmul(%a: !vk.tensor<[M, K], bf16>, %b: !vk.tensor<[K, N], bf16>, %o
 // CHECK:          scf.for %k0
 // CHECK:            %x = vk.load %packed_a[%p_i, %{{.*}}, i, k] : !vk.buffer<[?, ?, 32, 16], i32> -> tensor<32x16xi32, #vk.axes<i, k>>
 // CHECK-NEXT:       %y = vk.load %packed_b[%p_j, %{{.*}} + k, j] : !vk.buffer<[?, ?, 32], i32> -> tensor<16x32xi32, #vk.axes<k, j>>
-// CHECK-NEXT:       vk.word_dot %y, %x, %{{.*}} along k of matrix_bf16
+// CHECK-NEXT:       vk.word_dot %y, %x, %{{.*}} along k of matrix_bf16 passing "right"
 // CHECK-NEXT:       scf.yield

@@ -43,6 +43,7 @@ _MATRIX_DOTS = {
     if unit.is_matrix
     for kind, instruction in unit.instructions.items()
 }
+_MATRIX_MOVES = {"load": "tileloadd64", "pass": "tileloaddt164", "store": "tilestored64"}
 
 
 def unit_functions(llvm_ir: str, machine: str = "", has_sve: bool = False) -> str:
@@ -78,10 +79,10 @@ def _matrix_functions(actions: list[str]) -> Iterator[str]:
             declared.add(f"declare void @{name}(i8 immarg, i8 immarg, i8 immarg)")
             body = f"call void @{name}({', '.join(f'i8 {number}' for number in numbers[1:])})"
         else:
-            name = "llvm.x86.tileloadd64" if kind == "load" else "llvm.x86.tilestored64"
+            name = f"llvm.x86.{_MATRIX_MOVES[kind]}"
             declared.add(f"declare void @{name}(i8 immarg, ptr, i64)")
             body = f"call void @{name}(i8 {numbers[0]}, ptr %at, i64 %row)"
-        taken = "ptr %at, i64 %row" if kind in ("load", "store") else ""
+        taken = "ptr %at, i64 %row" if kind in _MATRIX_MOVES else ""
         yield f"{head}({taken}) alwaysinline {{\n  {body}\n  ret void\n}}"
     yield from sorted(declared)
 

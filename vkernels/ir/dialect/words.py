@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, IntegerType, StringAttr, TensorType, f32, i32, i64
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import AnyAttr, VarConstraint, irdl_op_definition, operand_def, prop_def, result_def
+from xdsl.irdl import AnyAttr, VarConstraint, irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
 from ..word_kinds import KINDS, MATRIX_SIDE, SPLIT_ELEMENTS, WordKind
@@ -17,6 +17,7 @@ from .compute import PureOp, verify_axis, verify_contraction
 _SUMS = {"i32": i32, "f32": f32}
 _WORDS = {32: i32, 64: i64}
 """Words of so many bits as elements."""
+_SIDES = ("left", "right")
 
 
 def word_type(kind: WordKind) -> IntegerType:
@@ -128,17 +129,23 @@ class WordDotOp(PureOp):
     sum = operand_def(T)
     axis = prop_def(StringAttr)
     kind = prop_def(StringAttr)
+    passing = opt_prop_def(StringAttr)
+    """`left` or `right`: the operand whose elements are not needed again soon, while the other's are. A matrix unit may
+    load them past the nearest cache."""
     result = result_def(T)
 
     assembly_format = (
-        "$left `,` $right `,` $sum `along` custom<Name>($axis) `of` custom<Name>($kind) attr-dict "
-        "`:` type($left) `,` type($right) `,` type($sum)"
+        "$left `,` $right `,` $sum `along` custom<Name>($axis) `of` custom<Name>($kind) (`passing` $passing^)? "
+        "attr-dict `:` type($left) `,` type($right) `,` type($sum)"
     )
 
-    def __init__(self, left: SSAValue, right: SSAValue, sum: SSAValue, axis: str, kind: str):
+    def __init__(
+        self, left: SSAValue, right: SSAValue, sum: SSAValue, axis: str, kind: str, passing: str | None = None
+    ):
+        side = None if passing is None else StringAttr(passing)
         super().__init__(
             operands=[left, right, sum],
-            properties={"axis": StringAttr(axis), "kind": StringAttr(kind)},
+            properties={"axis": StringAttr(axis), "kind": StringAttr(kind), "passing": side},
             result_types=[sum.type],
         )
 
@@ -150,6 +157,8 @@ class WordDotOp(PureOp):
     def verify_(self) -> None:
         if self.kind.data not in KINDS:
             raise VerifyException(f'kind "{self.kind.data}" is not one of {listed([*KINDS])}')
+        if self.passing is not None and self.passing.data not in _SIDES:
+            raise VerifyException(f'passing is "{self.passing.data}", expected {" or ".join(_SIDES)}')
         kind = KINDS[self.kind.data]
         if any(element_of(value) != word_type(kind) for value in (self.left, self.right)):
             elements = f"{element_of(self.left)} and {element_of(self.right)}"

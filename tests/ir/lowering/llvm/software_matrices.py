@@ -90,11 +90,11 @@ def software_matrix_functions(llvm_ir: str) -> Iterator[str]:
         elif kind == "dot":
             body = f"call void @soft_dot_{numbers[0]}(i32 {numbers[1]}, i32 {numbers[2]}, i32 {numbers[3]})"
             yield _dot(numbers[0])
-        if kind in ("load", "store", "zero"):
+        if kind in ("load", "pass", "store", "zero"):
             yield _each_row(kind)
             arguments = "ptr null, i64 0" if kind == "zero" else "ptr %at, i64 %row"
             body = f"call void @soft_{kind}(i32 {numbers[0]}, {arguments})"
-        yield f"{head}({'ptr %at, i64 %row' if kind in ('load', 'store') else ''}) {{\n{body}\nret void\n}}"
+        yield f"{head}({'ptr %at, i64 %row' if kind in ('load', 'pass', 'store') else ''}) {{\n{body}\nret void\n}}"
 
 
 def _set(register: int, rows: int, columns: int) -> str:

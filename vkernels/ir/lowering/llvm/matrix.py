@@ -30,6 +30,7 @@ MATRIX_ACTIONS = {
     "shape": "rows of the sums, their columns, and dots: sets the shapes of all registers",
     "zero": "a register: all sums 0",
     "load": "a register: from a pointer, with the bytes from one row to the next",
+    "pass": "a register: likewise, past the nearest cache",
     "store": "a register: to a pointer, likewise",
     "dot": "the kind of words, registers of the sums, of the rows and of the columns: adds products to the sums",
     "release": "no register is in use any more",
@@ -52,7 +53,7 @@ def declared_matrix_functions(functions: str) -> list[str]:
 
 def _parameters(name: str) -> tuple[str, ...]:
     action = name.removeprefix(f"{MATRIX}_").split("_")[0]
-    return ("!llvm.ptr", "i64") if action in ("load", "store") else ()
+    return ("!llvm.ptr", "i64") if action in ("load", "pass", "store") else ()
 
 
 @dataclass(frozen=True)
@@ -210,12 +211,18 @@ class MatrixDot:
         part, memory, row_bytes = columns
         for n in range(len(blocks.columns) if part is not None else 0):
             down = emit.multiply(row_bytes, first + MATRIX_SIDE * (part or 0))
-            self._move("load", shape.column(n), memory, emit.add(down, n * MATRIX_SIDE * _WORD), row_bytes)
+            self._move(
+                self._loading(self.dot.left),
+                shape.column(n),
+                memory,
+                emit.add(down, n * MATRIX_SIDE * _WORD),
+                row_bytes,
+            )
         part, memory, row_bytes = rows
         for m in range(len(blocks.rows)):
             if part is not None:
                 offset = emit.add(emit.multiply(row_bytes, m * MATRIX_SIDE), (first + MATRIX_SIDE * part) * _WORD)
-                self._move("load", shape.row(m), memory, offset, row_bytes)
+                self._move(self._loading(self.dot.right), shape.row(m), memory, offset, row_bytes)
             for n in range(len(blocks.columns)):
                 matrix_call(self.state, "dot", kind, shape.sum(self.number, m, n), shape.row(m), shape.column(n))
 
@@ -259,6 +266,11 @@ class MatrixDot:
         matrix_call(
             self.state, action, register, arguments=(emit.offset(pointer, offset, "i8"), emit.number(row_bytes))
         )
+
+    def _loading(self, words: SSAValue) -> str:
+        """The action that loads an operand: what the program has written itself is near, and stays there."""
+        passes = self.dot.passing is not None and words is getattr(self.dot, self.dot.passing.data)
+        return "pass" if passes and words not in self.state.staged else "load"
 
     def _operand(self, words: SSAValue) -> tuple[str, Number]:
         """The first word of an operand in memory, and the bytes from one row to the next: of the rows' operand its

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.ir import Operation, SSAValue
 
 from ...analysis.words import narrow_dot, only_user
-from ...dialect import DotOp, LoadOp, WordDotOp, arith, element_of
+from ...dialect import DotOp, LoadOp, WordDotOp, arith, axes_of, element_of
 from .access import value_in
+from .find_words import WordDot
 from .frames import LoopFrame, broadcast
 from .mapping_state import MappingState
 
@@ -39,9 +42,31 @@ def dot_step(
         narrow = narrow_dot(dot)
         assert narrow is not None, "found as a dot of words"
         sides = (left, right) if narrow.operands[0] is word.first else (right, left)
-        made = WordDotOp(*word.in_order(*sides), total, dot.axis.data, word.on.kind)
+        has_home = any(value in state.homes for value in (*narrow.operands, *(e.results[0] for e in narrow.extensions)))
+        ordered = word.in_order(word.first, word.second)
+        passing = _passing(state, dot, ordered) if _loads_once(word) and not has_home else None
+        made = WordDotOp(*word.in_order(*sides), total, dot.axis.data, word.on.kind, passing)
     made.location = dot.location
     return frame.add(made)
+
+
+def _loads_once(word: WordDot) -> bool:
+    """Whether the unit loads operands by itself, each of their words once."""
+    return word.on.unit.is_matrix and not word.on.unit.is_split
+
+
+def _passing(state: MappingState, dot: DotOp, operands: Sequence[SSAValue]) -> str | None:
+    """The operand, `left` or `right`, of which each next step of a loop around the dot, or else each next program,
+    takes other elements, while those of the other operand stay; None where both change, or neither."""
+    loops = [axis for axis in state.axes.values() if axis.is_chunked and axis.name != dot.axis.data]
+    programs = [axis for axis in state.program_axes() if not axis.has_one_program]
+    if state.plan.swizzle > 1 and state.has_all_tiles:
+        programs[-2:] = reversed(programs[-2:])
+    for axis in (*loops, *reversed(programs)):
+        changing = [side for side, each in zip(("left", "right"), operands, strict=True) if axis.name in axes_of(each)]
+        if changing:
+            return changing[0] if len(changing) == 1 else None
+    return None
 
 
 def joined_along(state: MappingState, extension: Operation) -> tuple[str, bool] | None:
