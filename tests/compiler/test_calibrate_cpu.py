@@ -167,9 +167,25 @@ def test_only_runs_that_nothing_interrupts_count(monkeypatch):
     left = cycle(runs)
     measure = measuring.Measure(None)
     monkeypatch.setattr(measure, "_run", lambda work, steps: next(left))
-    assert measure._fastest([], 1) == (False, 2.0)
+    assert measure._fastest([], 1, measuring.ROUNDS) == (False, 2.0)
     left = cycle([(True, 2.0), (True, 1.0)])
-    assert measure._fastest([], 1) == (True, 1.0)
+    assert measure._fastest([], 1, measuring.ROUNDS) == (True, 1.0)
+
+
+@pytest.mark.parametrize(("pass_seconds", "longest"), [(1e-7, 5), (4e-3, 5), (0.1, 3)])
+def test_few_runs_time_a_loop(monkeypatch, pass_seconds, longest):
+    """Short passes are first counted, by one run of each number; of long ones no run is repeated."""
+    measure, ran = measuring.Measure(None), []
+
+    def run(work, steps):
+        ran.append(steps)
+        return False, steps * pass_seconds
+
+    monkeypatch.setattr(measure, "_run", run)
+    assert measure.seconds_a_step([]) == pytest.approx(pass_seconds)
+    assert ran.count(max(ran)) == longest
+    assert max(ran) * pass_seconds >= measuring.SECONDS / 2
+    assert len(ran) <= longest + 10
 
 
 @pytest.mark.parametrize(("narrow", "expected"), [(1.0, 64), (1.04, 64), (1.2, 32)])

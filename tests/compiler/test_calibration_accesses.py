@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from vkernels.compiler.calibrate_accesses import AccessMeasurement
-from vkernels.compiler.calibrate_cpu import buffer
 from vkernels.compiler.calibration_accesses import BESIDE, ROW
-from vkernels.compiler.calibration_loops import loops
+from vkernels.compiler.calibration_loops import buffer, loops
 from vkernels.ir.core_costs import CoreCosts
 from vkernels.targets.cpu_rates import OF_ACCESSES
 

@@ -7,11 +7,10 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from vkernels.compiler.calibrate_cpu import buffer
 from vkernels.compiler.calibrate_instructions import InstructionMeasurement, more_loops
 from vkernels.compiler.calibration_accesses import BESIDE, CHAINS
 from vkernels.compiler.calibration_instructions import ROW_BYTES
-from vkernels.compiler.calibration_loops import loops
+from vkernels.compiler.calibration_loops import buffer, loops
 from vkernels.compiler.calibration_matrix import MATRIX_BYTES, ROW, ROWS, SHAPE, TILE, shapes
 from vkernels.ir.core_costs import CoreCosts
 from vkernels.targets.cpu_rates import OF_INSTRUCTIONS, OF_MATRICES

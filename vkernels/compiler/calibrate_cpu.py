@@ -34,7 +34,7 @@ from vkernels.targets.host_cpu import LAUNCH_SECONDS, WAKE_SECONDS, cpu_limits
 from .calibrate_accesses import AccessMeasurement
 from .calibrate_instructions import InstructionMeasurement, more_loops
 from .calibration_accesses import BESIDE as ADDED
-from .calibration_loops import CHAIN_CYCLES, LOADED_VECTORS, MULTIPLY_ADDS, WAITS, Loops, loops
+from .calibration_loops import CHAIN_CYCLES, LOADED_VECTORS, MULTIPLY_ADDS, WAITS, Loops, buffer, loops
 from .machine_load import quiet_cores
 
 SECONDS = 6e-3
@@ -44,6 +44,8 @@ ROUNDS = 5
 """Timed runs that nothing interrupted. The fastest counts, as disturbances only make a run slower."""
 MOST_ROUNDS = 25
 """Timed runs at most."""
+LONG_SECONDS, LONG_ROUNDS = 0.03, 3
+"""Of runs that take as long, one of so many that nothing interrupted: one pass over memory that no cache holds."""
 INTERRUPTED = 1.02
 """How much longer than it ran a thread took, at least, if others had its core meanwhile; and seconds besides."""
 LATE = 5e-5
@@ -52,8 +54,6 @@ TOGETHER = 0.75
 
 MAX_BYTES = 1 << 29
 """Memory that all threads together read, at most."""
-HALVES = 0x3F0000003F000000
-"""Two floats of 0.5: multiplied and added up they stay ordinary numbers."""
 
 PAYS = 1.05
 """How much faster narrow vectors must be to be preferred: beside arithmetic, wide ones take fewer instructions."""
@@ -333,14 +333,10 @@ def _written(read: float, copied: float) -> float:
     return max(0.0, 2 * read / copied - 1)
 
 
-def buffer(size: int) -> Any:
-    """Memory aligned to 64 bytes. Every page is written, so that the system has allocated it."""
-    words = np.full(-(-size // 8) + 8, HALVES, dtype=np.int64)
-    return words[-words.ctypes.data % 64 // 8 :]
-
-
 Work = tuple[Callable[..., None], Sequence[Any]]
 """A loop, and its arguments before the number of steps: arrays and numbers."""
+Run = tuple[bool, float]
+"""Whether others disturbed a run, and its seconds."""
 
 
 class Measure:
@@ -354,23 +350,23 @@ class Measure:
     def seconds_a_step(self, work: Sequence[Work]) -> float:
         """Seconds that one step takes, of the fastest round, once enough steps run to be timed."""
         steps = 1
-        while (taken := self._fastest(work, steps)[1]) < SECONDS / 4 and steps < 1 << 40:
+        while (first := self._fastest(work, steps, 1))[1] < SECONDS / 4 and steps < 1 << 40:
             steps *= 4
-        steps = max(1, round(steps * SECONDS / taken))
-        disturbed, taken = self._fastest(work, steps)
+        enough = max(1, round(steps * SECONDS / first[1]))
+        rounds = LONG_ROUNDS if first[1] * enough / steps > LONG_SECONDS else ROUNDS
+        disturbed, taken = self._fastest(work, enough, rounds, *([first] if enough == steps else []))
         self.disturbed = self.disturbed or disturbed
-        return taken / steps
+        return taken / enough
 
-    def _fastest(self, work: Sequence[Work], steps: int) -> tuple[bool, float]:
-        """Whether all rounds were disturbed, and the seconds of the fastest round, if there is one of those that were
-        not."""
-        runs: list[tuple[bool, float]] = []
-        most = ROUNDS if self.disturbed else MOST_ROUNDS  # one disturbed rate is enough for none to count
-        while len(runs) < most and sum(not disturbed for disturbed, _ in runs) < ROUNDS:
+    def _fastest(self, work: Sequence[Work], steps: int, rounds: int, *before: Run) -> Run:
+        """Of so many rounds that nothing disturbs, and those that ran `before`, the fastest, or the fastest of all."""
+        runs = list(before)
+        most = rounds if self.disturbed else rounds * MOST_ROUNDS // ROUNDS  # a disturbed rate lets none count
+        while len(runs) < most and sum(not disturbed for disturbed, _ in runs) < rounds:
             runs.append(self._run(work, steps))
         return min(runs)
 
-    def _run(self, work: Sequence[Work], steps: int) -> tuple[bool, float]:
+    def _run(self, work: Sequence[Work], steps: int) -> Run:
         """Whether others had the cores of too many threads for a time, and the seconds from the first start to the last
         end, of the threads that had their cores to themselves if these are enough."""
         together = threading.Barrier(len(work))

@@ -6,6 +6,9 @@ import ctypes
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
 
 from .backends.llvm import host_features, host_processor
 from .calibration_accesses import access_loops
@@ -28,6 +31,9 @@ BUSY = 6
 
 WORK = 80
 """Multiply-adds of a vector that `work` stores: they take longer than the store."""
+
+HALVES = 0x3F0000003F000000
+"""Two floats of 0.5: multiplied and added up they stay ordinary numbers."""
 
 WAITS = 8
 """Multiply-adds of a step of `wait`, each waiting for the one before."""
@@ -71,6 +77,12 @@ class Loops:
     across: Callable[..., None]
     atomic: Callable[..., None]
     update: Callable[..., None]
+
+
+def buffer(size: int) -> Any:
+    """Memory aligned to 64 bytes. Every page is written, so that the system has allocated it."""
+    words = np.full(-(-size // 8) + 8, HALVES, dtype=np.int64)
+    return words[-words.ctypes.data % 64 // 8 :]
 
 
 WORDS = {

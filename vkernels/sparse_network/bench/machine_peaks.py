@@ -32,8 +32,8 @@ class MachinePeaks:
 
 def measure_peaks(threads: int, seed: int = 0) -> MachinePeaks:
     """Measure on this number of threads, in about a second."""
-    from vkernels.compiler.calibrate_cpu import Measure, buffer
-    from vkernels.compiler.calibration_loops import LOADED_VECTORS, MULTIPLY_ADDS, loops
+    from vkernels.compiler.calibrate_cpu import Measure
+    from vkernels.compiler.calibration_loops import LOADED_VECTORS, MULTIPLY_ADDS, buffer, loops
 
     width = cpu_limits().register_bytes
     lanes = width // 4
