@@ -10,7 +10,7 @@ import numpy as np
 
 from vkernels.language import dtypes
 from vkernels.language.dtypes import DType
-from vkernels.language.frontend.packed import PackedBuilder
+from vkernels.language.frontend.complex_numbers import ComplexBuilder
 from vkernels.language.operation import building
 from vkernels.language.values import Axis, Tensor, Tile
 
@@ -25,7 +25,7 @@ _DTYPES = {
 def authored(kernel: Kernel) -> Iterator[Author]:
     """Add what operations build to the current block."""
     top = kernel.op.body.block
-    builder = PackedBuilder(top, list(kernel.sizes), frozenset())
+    builder = ComplexBuilder(top, list(kernel.sizes), frozenset())
     builder.labels = kernel.labels
     with ExitStack() as open_blocks:
         open_blocks.enter_context(building(builder))
@@ -43,7 +43,7 @@ def authored(kernel: Kernel) -> Iterator[Author]:
 class Author:
     """Values of a kernel in the making as the language has them, and back."""
 
-    def __init__(self, kernel: Kernel, builder: PackedBuilder):
+    def __init__(self, kernel: Kernel, builder: ComplexBuilder):
         self.kernel, self.builder = kernel, builder
         self._axes: dict[str, Axis] = {}
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from vkernels.ir.dialect import TensorArgumentType
 
+from .complex_numbers import complex_numbers
 from .control import branch, loop, ragged_loop
 from .exponentials import exponentials
 from .masks import masked
@@ -62,6 +63,7 @@ def statement(kernel: Kernel, depth: int) -> None:
         (lambda k, _: load(k), 3),
         (lambda k, _: gather(k), 2),
         (packed, 1),
+        (complex_numbers, 1),
         (lambda k, _: unary(k, pick(k)), 3),
         (lambda k, _: binary(k, pick(k), pick(k)), 5),
         (lambda k, _: conditional(k), 2),
