@@ -23,6 +23,8 @@ def view(shape: tuple[int, ...], strides: tuple[int, ...], address: int = 1 << 2
     [
         (view((5, 32), (32, 1)), True),
         (view((5, 32), (32, 1), address=(1 << 20) + 8), False),
+        (view((5, 36), (36, 1)), True),  # rows of 144 bytes
+        (view((5, 36), (36, 1), itemsize=2), False),
         (view((5, 32), (33, 1)), False),
         (view((1, 33), (33, 1)), True),  # nobody sees the stride of a dimension of one element
         (view((5, 33), (0, 1)), True),
@@ -72,6 +74,8 @@ def test_gpus_are_told_what_cpus_are_not() -> None:
     assert (on_gpu.aligned, on_gpu.large, on_gpu.multiples) == (("x", "out"), (), {"M": 4, "N": 16})
     assert (on_gpu.strides, on_gpu.sizes, on_gpu.distinct) == (on_cpu.strides, on_cpu.sizes, on_cpu.distinct)
     assert facts((12, 1041), True, **plan).aligned == ()
+    some = facts((12, 1036), True, **plan)  # rows of 4144 bytes: 16 divides these
+    assert (some.aligned, some.multiples) == (("x", "out"), {"M": 4, "N": 4})
     assert facts((1 << 16, 1 << 16), True, **plan).large == ("x", "out")
 
 

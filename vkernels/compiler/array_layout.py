@@ -17,10 +17,10 @@ def seen_strides(view: ArrayView) -> tuple[int, ...]:
 
 
 def is_aligned(view: ArrayView) -> bool:
-    """Whether its address is a multiple of 16 bytes and so are, in elements, the strides that matter but are not 1, and
-    none is negative."""
+    """Whether its address is a multiple of 16 bytes and so are the strides that matter but are not 1 element, and none
+    is negative."""
     strides = seen_strides(view)
-    return view.address % WIDE == 0 and all(s == 1 or (s >= 0 and s % WIDE == 0) for s in strides)
+    return view.address % WIDE == 0 and all(s == 1 or (s >= 0 and s * view.itemsize % WIDE == 0) for s in strides)
 
 
 def is_large(view: ArrayView) -> bool:

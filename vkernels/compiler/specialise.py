@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import lcm
 from typing import TypeVar
@@ -73,8 +73,8 @@ def facts_for(
     whole axis that is held at once or has scratchpad, or behind every whole axis if `exact_whole`; bounds of sizes
     along which floats are summed. Sizes that change within the `size_class`, which must hold the call's, are not known:
     in place of an exact size there is a capacity, the largest of the class. `for_gpu`: also that 16 divides an extent,
-    which tensors are aligned and which are large, for wide loads
-    and narrow offsets, and that an extent has a whole chunk, so that the loop over it runs.
+    that accesses of 16 bytes divide a row, which tensors are aligned and which are large, for wide loads and narrow
+    offsets, and that an extent has a whole chunk, so that the loop over it runs.
     Tensors are distinct: where some are the same, the kernel uses one in place of all (`with_one_for`).
     """
     planned = Facts(size_class.largest(sizes))
@@ -103,13 +103,16 @@ def facts_for(
     for size in sizes_of_half_sums(kernel) if for_gpu else ():
         if size not in size_class.most and sizes[size] % 2 == 0:
             multiples[size] = lcm(multiples.get(size, 1), 2)
+    types = {name.data: a.type for name, a in zip(kernel.parameters, kernel.body.block.args, strict=True)}
+    declared = {name: type_.shape for name, type_ in types.items() if isinstance(type_, TensorArgumentType)}
+    for size, step in _accesses_along(tensors, declared) if for_gpu else ():
+        if size not in size_class.most and sizes[size] % step == 0:
+            multiples[size] = lcm(multiples.get(size, 1), step)
     exact = {size: sizes[size] for size in sorted(needed) if size not in size_class.most}
     capacities = {size: size_class.most[size] for size in sorted(needed) if size in size_class.most}
     multiples = {size: number for size, number in multiples.items() if size not in exact}
     bounds = sum_bounds(kernel, plan, planned.sizes, for_gpu)
     bounds = {size: most for size, most in bounds.items() if size not in exact}
-    types = {name.data: a.type for name, a in zip(kernel.parameters, kernel.body.block.args, strict=True)}
-    declared = {name: type_.shape for name, type_ in types.items() if isinstance(type_, TensorArgumentType)}
     strides = {name: known_strides(view, declared.get(name, ())) for name, view in tensors.items()}
     facts = Facts(exact, multiples, strides, distinct=True, bounds=bounds, capacities=capacities)
     if not for_gpu:
@@ -118,6 +121,16 @@ def facts_for(
     large = tuple(name for name, view in tensors.items() if is_large(view))
     least = {size: number for size, number in least.items() if size not in exact}
     return replace(facts, aligned=aligned, large=large, least=least)
+
+
+def _accesses_along(
+    tensors: Mapping[str, ArrayView], declared: Mapping[str, Sequence[str | int]]
+) -> Iterator[tuple[str, int]]:
+    """Sizes along which elements of a tensor are side by side, and how many of these the widest access has."""
+    for name, view in tensors.items():
+        for size, stride in zip(declared.get(name, ()), view.strides, strict=False):
+            if isinstance(size, str) and stride == 1 and view.itemsize < WIDE:
+                yield size, WIDE // view.itemsize
 
 
 def _sizes_behind(extent: SSAValue) -> set[str]:

@@ -23,7 +23,7 @@ class Facts:
     name: a loop over it runs. `strides`: of each tensor parameter, elements a
     dimension, `UNKNOWN` where not known; a tensor without an entry has no known strides. `distinct`: no tensor that is
     written overlaps another. `aligned`: tensors whose address is a multiple of 16 bytes and whose strides other than 0
-    and 1 are positive multiples of 16 elements. `large`: tensors in which some element is 2³¹ or more elements from the
+    and 1 are positive multiples of 16 bytes. `large`: tensors in which some element is 2³¹ or more elements from the
     first.
     """
 

@@ -64,9 +64,9 @@ def holds(facts: Facts, same: tuple[str, str] | None, case: Case) -> bool:
 
 
 def _is_aligned(view: ArrayView, known: Sequence[int]) -> bool:
-    """Strides of 1 that are not known to be 1 are taken for multiples of 16 as well."""
+    """Strides of 1 that are not known to be 1 are taken for multiples of 16 bytes as well."""
     unknown = [stride for stride, fact in zip(seen_strides(view), known, strict=True) if fact == UNKNOWN]
-    return is_aligned(view) and all(stride % WIDE == 0 for stride in unknown)
+    return is_aligned(view) and all(stride * view.itemsize % WIDE == 0 for stride in unknown)
 
 
 def mapped_by(

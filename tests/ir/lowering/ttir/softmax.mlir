@@ -19,7 +19,7 @@ vk.kernel @softmax(%x: !vk.tensor<[M, N], f32>, %out: !vk.tensor<[M, N], f32>) {
 }
 
 // CHECK:      "tt.func"() <{sym_name = "softmax_launch_0",
-// CHECK-SAME:   arg_attrs = [{tt.divisibility = 16 : i32}, {tt.divisibility = 16 : i32}, {tt.divisibility = 16 : i32}, {}, {}, {}, {tt.divisibility = 16 : i32}]
+// CHECK-SAME:   arg_attrs = [{tt.divisibility = 16 : i32}, {tt.divisibility = 4 : i32}, {tt.divisibility = 4 : i32}, {}, {}, {}, {tt.divisibility = 16 : i32}]
 // CHECK-NEXT: ^bb0(%x: !tt.ptr<f32>, %{{.*}}: i32, %{{.*}}: i32, %out: !tt.ptr<f32>, %{{.*}}: i32, %{{.*}}: i32, %N: i64):
 // CHECK:        [[RANGE:%[0-9]+]] = "tt.make_range"() <{start = 0 : i32, end = 1024 : i32}>
 // CHECK:        [[ID:%[0-9]+]] = "tt.get_program_id"() <{axis = 0 : i32}> : () -> i32

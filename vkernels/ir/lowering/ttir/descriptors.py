@@ -14,7 +14,7 @@ from ..common import unsupported
 from .builder import Number
 from .parameters import ALIGNMENT
 from .state import TtirState
-from .tiles import axes_and_sizes, transposed
+from .tiles import axes_and_sizes, element_bytes, transposed
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,10 @@ class _Box:
         return size
 
     def _stride(self, dimension: int) -> Number:
-        stride, build = self.state.memory(self.operation.base).strides[dimension], self.state.build
+        memory, build = self.state.memory(self.operation.base), self.state.build
+        stride, least = memory.strides[dimension], ALIGNMENT // element_bytes(memory.element)
         stride = stride if isinstance(stride, int) else build.number(stride)
-        return stride if stride == 1 else build.integer(arith.MaxSIOp, stride, ALIGNMENT)
+        return stride if stride == 1 else build.integer(arith.MaxSIOp, stride, least)
 
     def indices(self) -> list[SSAValue]:
         """Where the box begins. A descriptor has no dimension without positions: boxes in one begin behind the one

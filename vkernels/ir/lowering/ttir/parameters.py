@@ -27,10 +27,10 @@ from vkernels.ir.launch_arguments import LaunchParameter, ParameterKind
 from ..common import buffer_sizes, contiguous_strides, size_names, unsupported
 from .builder import Number
 from .state import I32_RANGE, PointerMemory, TtirState
-from .tiles import memory_element
+from .tiles import element_bytes, memory_element
 
 ALIGNMENT = 16
-"""Bytes: what the address of aligned memory is a multiple of; elements: what an aligned tensor's strides are."""
+"""Bytes: what the address of aligned memory and an aligned tensor's strides are multiples of."""
 
 _TYPES: dict[str, Attribute] = {"i32": i32, "i64": i64, "f64": f64, "i1": i1}
 
@@ -86,7 +86,8 @@ class FunctionSignature:
                 strides.append(stride)
                 continue
             parameter = LaunchParameter(ParameterKind.STRIDE, name, number, spelled)
-            strides.append(self._add(parameter, _TYPES[spelled], divisor, f"{name}_stride_{number}"))
+            apart = max(1, divisor // element_bytes(element))
+            strides.append(self._add(parameter, _TYPES[spelled], apart, f"{name}_stride_{number}"))
         is_far, is_aligned = name in self.facts.large, name in self.facts.aligned
         return PointerMemory(base, element, tuple(strides), (), is_far=is_far, is_aligned=is_aligned)
 
