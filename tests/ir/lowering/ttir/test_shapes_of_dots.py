@@ -83,6 +83,14 @@ def test_weights_and_carried_sums_go_into_dots_as_they_are(constants: dict[str, 
     assert [tt.shape(each.type) for each in loop.iter_args].count((32, 16)) == 1
 
 
+@pytest.mark.parametrize("constants", [{}, {"seen": True}], ids=str)
+def test_rows_of_dots_are_reduced_in_the_dots_shape(constants: dict[str, bool]) -> None:
+    """So that Triton divides them among warps by rows."""
+    reductions = [op for op in both(**constants).launches[0].module.walk() if isinstance(op, tt.ReduceOp)]
+    inside = [op for op in reductions if isinstance(op.parent_op(), ForOp)]
+    assert [(op.axis.value.data, tt.shape(op.operands[0].type)) for op in inside] == [(1, (32, 16))] * 2
+
+
 def test_what_is_loaded_along_both_sides_stays_as_it_is() -> None:
     _, last = dots_of(both(divided=True))
     assert is_changed(last, 0)
