@@ -129,6 +129,20 @@ def test_flash_through_the_host_takes_longer(vk):
 
 
 @pytest.mark.usefixtures("trace")
+def test_moves_between_host_and_flash_are_never_slower_and_new_addresses_are(vk):
+    seconds = []
+    for more in ((), ("--host-flash",), ("--host-flash", "--translation", "0.001")):
+        code, output, _ = vk(
+            "simulate", "trace.json", "--device", "3GiB", "--host", "1GiB", "--staged", *more, "--json", "-"
+        )
+        assert code == 0
+        seconds.append(json.loads(output)["runs"][-1]["seconds"])
+    assert seconds[1] <= seconds[0] * (1 + 1e-5)
+    assert seconds[1] < seconds[2]
+    assert vk("simulate", "trace.json", "--translation", "-1")[0] == 2
+
+
+@pytest.mark.usefixtures("trace")
 def test_two_devices_exchange_tensors_that_are_named(vk):
     code, output, errors = vk("simulate", "trace.json", "--device", "3GiB", "--all-reduce", "", "--json", "-")
     assert code == 0, errors

@@ -61,13 +61,14 @@ def _waits(trace: MemoryTrace, machine: MemoryMachine) -> tuple[int, defaultdict
     last, following, writes, sizes = np.array(rows, dtype=np.int64).T
     both_in = machine.from_host + machine.from_flash if machine.shared is None else machine.shared
     both_out = machine.to_host + machine.to_flash if machine.shared is None else machine.shared
+    flash = (max(machine.from_flash, machine.flash_to_host or 0), max(machine.to_flash, machine.host_to_flash or 0))
     away = np.roll(live - machine.device_bytes, -first)
     found: defaultdict[int, dict[int, float]] = defaultdict(dict)
     for at in map(int, np.flatnonzero(away > 0)):
         there = (last < at) & (at < following)
         for least, rate_in, rate_out in (
             (away[at], both_in, both_out),
-            (away[at] - machine.host_bytes, machine.from_flash, machine.to_flash),
+            (away[at] - machine.host_bytes, *flash),
         ):
             if least <= 0:
                 continue

@@ -82,7 +82,7 @@ def limit(
     folder = Path(tempfile.gettempdir() if flash is None else flash)
     there = flash is not None or flash_bytes is not None
     machine = replace(
-        links, device_bytes=size, host_bytes=links.host_bytes if host is None else host,
+        links.without_moves(), device_bytes=size, host_bytes=links.host_bytes if host is None else host,
         flash_bytes=(inf if file is None else file) if there else 0,
     )  # fmt: skip
     if recorded is not None:

@@ -28,6 +28,11 @@ class MemoryMachine:
     cost of a page fault for each `fault_bytes` (only without a plan: unified memory). A fault moves 64 KiB, or up to
     2 MiB where the driver's prefetching finds neighbouring faults.
 
+    `host_to_flash`, `flash_to_host`: rates between host and flash, where schedules may move tensors between them; None:
+    they may not. These moves take turns with the device's on flash, but do not take of its link. `translation_seconds`:
+    the cost of a new address in a page table that device, host and flash share, for each `translation_bytes` of a
+    tensor that goes to the device or from it.
+
     The overhead of following a schedule for the program's thread (`following.py`; `simulate` ignores it):
     `operation_seconds` for an operation, `made_seconds` for each tensor that it makes, whose bytes are copied at
     `made_rate`, and `absence_seconds` for each transfer. The thread itself copies up to `at_once` bytes to or from the
@@ -46,6 +51,10 @@ class MemoryMachine:
     flash_seconds: float = 0.0
     fault_seconds: float = 45e-6
     fault_bytes: int = 64 << 10
+    host_to_flash: float | None = None
+    flash_to_host: float | None = None
+    translation_seconds: float = 0.0
+    translation_bytes: int = 64 << 10
     operation_seconds: float = 0.0
     made_seconds: float = 0.0
     made_rate: float = inf
@@ -57,14 +66,17 @@ class MemoryMachine:
     def __post_init__(self) -> None:
         for each in fields(self):
             name, value = each.name, getattr(self, each.name)
-            if name.endswith("_seconds"):
+            if name in ("host_to_flash", "flash_to_host"):
+                _expect(value is None or (isfinite(value) and value > 0), f"{name}: more than 0 bytes a second")
+            elif name.endswith("_seconds"):
                 _expect(isfinite(value) and value >= 0, f"{name}: from 0 seconds, finite")
             elif name.startswith(("to_", "from_")):
                 _expect(isfinite(value) and value > 0, f"{name}: more than 0 bytes a second")
-            elif name in ("made_rate", "fault_bytes"):
+            elif name in ("made_rate", "fault_bytes", "translation_bytes"):
                 _expect(value > 0, f"{name}: more than 0")
             elif name != "shared":
                 _expect(value >= 0, f"{name}: from 0 bytes")
+        _expect((self.host_to_flash is None) == (self.flash_to_host is None), "host_to_flash: with flash_to_host")
         if self.shared is not None:
             _expect(self.shared > max(self.to_flash, self.from_flash), "shared: the device's link is faster than flash")
 
@@ -84,13 +96,37 @@ class MemoryMachine:
 
     def staged(self) -> MemoryMachine:
         """Return the machine without direct transfers between device and flash: bytes pass through a buffer of the
-        host, first over one link, then over the other."""
+        host, first over one link, then over the other. Moves between host and flash are as before."""
         return replace(
             self,
             to_flash=1 / (1 / self.to_host + 1 / self.to_flash),
             from_flash=1 / (1 / self.from_host + 1 / self.from_flash),
             flash_seconds=self.host_seconds + self.flash_seconds,
         )
+
+    @property
+    def has_moves(self) -> bool:
+        """Whether schedules may move tensors between host and flash."""
+        return self.host_to_flash is not None
+
+    def with_moves(self) -> MemoryMachine:
+        """Return the machine with moves between host and flash, at the rates of flash."""
+        return replace(self, host_to_flash=self.to_flash, flash_to_host=self.from_flash)
+
+    def without_moves(self) -> MemoryMachine:
+        """Return the machine without moves between host and flash."""
+        return replace(self, host_to_flash=None, flash_to_host=None)
+
+    def down_seconds(self, size: int) -> float:
+        """Seconds to move `size` bytes from the host to flash."""
+        return self.flash_seconds + size / (self.host_to_flash or self.to_flash)
+
+    def up_seconds(self, size: int) -> float:
+        """Seconds to move `size` bytes from flash to the host."""
+        return self.flash_seconds + size / (self.flash_to_host or self.from_flash)
+
+    def _translated(self, size: int) -> float:
+        return self.translation_seconds * -(-size // self.translation_bytes)
 
     def is_at_once(self, tier: Tier, size: int) -> bool:
         """Whether the program's thread copies so few bytes itself."""
@@ -99,14 +135,14 @@ class MemoryMachine:
     def out_seconds(self, tier: Tier, size: int) -> float:
         """Seconds to copy `size` bytes from the device to `tier`, on an unshared link."""
         if tier is Tier.HOST:
-            return self.host_seconds + size / self.to_host
-        return self.flash_seconds + size / self.to_flash
+            return self.host_seconds + size / self.to_host + self._translated(size)
+        return self.flash_seconds + size / self.to_flash + self._translated(size)
 
     def in_seconds(self, tier: Tier, size: int) -> float:
         """Seconds to copy `size` bytes from `tier` to the device, on an unshared link."""
         if tier is Tier.HOST:
-            return self.host_seconds + size / self.from_host
-        return self.flash_seconds + size / self.from_flash
+            return self.host_seconds + size / self.from_host + self._translated(size)
+        return self.flash_seconds + size / self.from_flash + self._translated(size)
 
 
 def _expect(holds: bool, message: str) -> None:

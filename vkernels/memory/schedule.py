@@ -27,6 +27,8 @@ class Absence(Record, frozen=True):
     complete.
     `back`: fetching begins after the operation before this one, once there is room.
     `next`: the operation that needs it again.
+    `down`, `up`: between them the host's copy is on flash: it moves there after operation `down`, once it is complete,
+    and back after the operation before `up`, once the host has room. None: it does not move.
     """
 
     tensor: Moment
@@ -35,11 +37,13 @@ class Absence(Record, frozen=True):
     leave: Moment
     back: Moment
     next: Moment
+    down: Annotated[int, Meta(ge=-MAX_OPERATION, le=MAX_OPERATION)] | None = None
+    up: Moment | None = None
 
     def shifted(self, by: int) -> Absence:
         """The absence `by` operations later."""
-        copy = None if self.copy is None else self.copy + by
-        return Absence(self.tensor, self.tier, copy, self.leave + by, self.back + by, self.next + by)
+        copy, down, up = (None if each is None else each + by for each in (self.copy, self.down, self.up))
+        return Absence(self.tensor, self.tier, copy, self.leave + by, self.back + by, self.next + by, down, up)
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,11 @@ class SwapSchedule:
 
     absences: tuple[Absence, ...] = ()
     faults: bool = False
+
+    @property
+    def has_moves(self) -> bool:
+        """Whether a tensor moves between host and flash."""
+        return any(each.down is not None for each in self.absences)
 
     def moved(self, trace: MemoryTrace) -> tuple[int, int]:
         """Bytes an iteration from the device, and to it."""
@@ -71,7 +80,10 @@ class SwapSchedule:
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """A tensor's copy on a tier, for some absences: from after operation `start` until after operation `end`."""
+    """A tensor's copy on a tier, for some absences: from after operation `start` until after operation `end`.
+
+    `moves`: the operations after which, and before which, it moves to flash and back; `tier` is the host then.
+    """
 
     tensor: int
     tier: Tier
@@ -79,6 +91,7 @@ class Stay:
     end: int
     absences: tuple[int, ...]
     offset: int = 0
+    moves: tuple[int, int] | None = None
 
 
 def stays_of(schedule: SwapSchedule, count: int) -> Iterator[Stay]:
@@ -92,7 +105,9 @@ def stays_of(schedule: SwapSchedule, count: int) -> Iterator[Stay]:
         starts = [position for position, (_, each) in enumerate(turned) if each.copy is not None]
         for begin, end in pairwise([*starts, len(turned)]):
             copy, part = turned[begin][1].copy or 0, turned[begin:end]
-            yield Stay(tensor, part[0][1].tier, copy, part[-1][1].next, tuple(number for number, _ in part))
+            first, last = part[0][1], part[-1][1]
+            moves = None if first.down is None or first.up is None else (first.down, first.up)
+            yield Stay(tensor, first.tier, copy, last.next, tuple(number for number, _ in part), moves=moves)
 
 
 @dataclass(frozen=True, slots=True)

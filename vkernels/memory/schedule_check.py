@@ -10,7 +10,7 @@ from itertools import pairwise
 from vkernels.ir.errors import MemoryPlanError
 
 from .links import MemoryMachine, Tier
-from .schedule import Absence, SwapSchedule, idle_times, stays_of
+from .schedule import Absence, Stay, SwapSchedule, idle_times, stays_of
 from .sizes import sized
 from .trace import MemoryTrace, live_bytes, wrapped
 
@@ -24,14 +24,29 @@ def resident_bytes(trace: MemoryTrace, schedule: SwapSchedule) -> list[int]:
 
 def held_bytes(trace: MemoryTrace, schedule: SwapSchedule, tier: Tier) -> list[int]:
     """Bytes reserved on `tier` at the end of each operation: from when copying begins until the tensor is used again,
-    by which time fetching has ended."""
+    by which time fetching has ended. What moves to flash has room there until it is used again, and none on the host
+    from the operation after `down` on, until it is to come back."""
     count = len(trace.operations)
-    stays = (each for each in stays_of(schedule, count) if each.tier is tier)
-    return live_bytes((wrapped(each.start, each.end, trace.tensors[each.tensor].size, count) for each in stays), count)
+    spans = (
+        (*span, trace.tensors[each.tensor].size) for each in stays_of(schedule, count) for span in _held(each, tier)
+    )
+    return live_bytes((wrapped(start, end, size, count) for start, end, size in spans), count)
+
+
+def _held(stay: Stay, tier: Tier) -> list[tuple[int, int]]:
+    """The operations at whose ends a copy has room on a tier."""
+    if stay.moves is None:
+        return [(stay.start, stay.end)] if stay.tier is tier else []
+    down, up = stay.moves
+    if tier is Tier.FLASH:
+        return [(down, stay.end)]
+    return [(stay.start, down + 1), (up - 1, stay.end)]
 
 
 def check(trace: MemoryTrace, schedule: SwapSchedule, machine: MemoryMachine) -> None:
     """Raise `MemoryPlanError` for a schedule that contradicts the trace, or that needs more memory than there is."""
+    if schedule.has_moves and not machine.has_moves:
+        raise MemoryPlanError("the schedule moves tensors between host and flash, which the machine does not")
     for absences in schedule.by_tensor().values():
         _check_tensor(trace, [each for _, each in absences])
     for at, size in enumerate(resident_bytes(trace, schedule)):
@@ -135,6 +150,8 @@ def _check_tensor(trace: MemoryTrace, absences: list[Absence]) -> None:
         if before.next > after.leave:
             raise MemoryPlanError(f"{name}: {after} begins before {before} ends", after.leave)
     _check_copies(trace, absences, name)
+    for each, after in pairwise([*absences, absences[0]]):
+        _check_moves(each, after, name)
 
 
 def _check_copies(trace: MemoryTrace, absences: list[Absence], name: str) -> None:
@@ -155,3 +172,16 @@ def _check_copies(trace: MemoryTrace, absences: list[Absence], name: str) -> Non
         if kept is not None and any(kept < at + turn <= each.leave for at in writes for turn in (-count, 0)):
             raise MemoryPlanError(f"{name}: the copy of {each} is from before it was written", each.leave)
         before = each
+
+
+def _check_moves(absence: Absence, after: Absence, name: str) -> None:
+    """Check that a copy moves to flash when it is made, back before it is fetched, and is for one absence alone."""
+    copy, down, up = absence.copy, absence.down, absence.up
+    if down is None and up is None:
+        return
+    in_order = (copy is not None and down is not None and up is not None
+                and copy <= down < up - 2 and absence.leave < up <= absence.back)  # fmt: skip
+    if absence.tier is not Tier.HOST or not in_order:
+        raise MemoryPlanError(f"{name}: the moments of {absence} are out of order", absence.leave)
+    if after.copy is None:
+        raise MemoryPlanError(f"{name}: {after} needs a copy that {absence} moves", absence.leave)

@@ -16,6 +16,7 @@ from .links import MemoryMachine
 from .schedule import SwapSchedule
 from .schedule_check import check
 from .simulate_engine import Engine, Log, SimulationInput, Timeline
+from .simulate_moves import MovingEngine
 from .trace import MemoryTrace
 
 ITERATIONS = 8
@@ -67,7 +68,8 @@ def run(
     prepared: SimulationInput, schedule: SwapSchedule, seconds: Sequence[float] | None = None, timeline: bool = False
 ) -> SimulatedRun:
     """`simulate` without checking the schedule, for many schedules of one trace."""
-    engine = Engine(prepared, schedule, list(seconds) if seconds is not None else prepared.seconds)
+    kind = MovingEngine if schedule.has_moves else Engine
+    engine = kind(prepared, schedule, list(seconds) if seconds is not None else prepared.seconds)
     before, steady = -inf, False
     for _ in range(ITERATIONS):
         took, stalls = engine.iterate()

@@ -32,12 +32,13 @@ class Transfer:
 @dataclass(frozen=True)
 class Timeline:
     """The last iteration, in seconds since it began. A transfer that had begun before has a negative start. `memory`:
-    bytes on the device from each moment on; `host`: on the host."""
+    bytes on the device from each moment on; `host`: on the host. `moves`: between host and flash, on flash's links."""
 
     starts: tuple[float, ...]
     memory: tuple[tuple[float, int], ...]
     host: tuple[tuple[float, int], ...]
     transfers: tuple[Transfer, ...]
+    moves: tuple[Transfer, ...] = ()
 
 
 @dataclass
@@ -49,16 +50,16 @@ class Log:
     memory: list[tuple[float, int]] = field(default_factory=list)
     host: list[tuple[float, int]] = field(default_factory=list)
     transfers: list[Transfer] = field(default_factory=list)
+    moves: list[Transfer] = field(default_factory=list)
 
     def timeline(self) -> Timeline:
         begin = self.begin
         memory, host = (tuple((at - begin, size) for at, size in sizes) for sizes in (self.memory, self.host))
-        return Timeline(
-            tuple(at - begin for at in self.starts),
-            memory,
-            host,
-            tuple(Transfer(each.absence, each.link, each.start - begin, each.end - begin) for each in self.transfers),
+        transfers, moves = (
+            tuple(Transfer(each.absence, each.link, each.start - begin, each.end - begin) for each in logged)
+            for logged in (self.transfers, self.moves)
         )
+        return Timeline(tuple(at - begin for at in self.starts), memory, host, transfers, moves)
 
 
 class SimulationInput:
@@ -155,9 +156,7 @@ class Engine:
     def iterate(self) -> tuple[float, list[float]]:
         """Run one iteration; return its seconds, and the seconds that each operation waited."""
         begin = now = self.now
-        makes, drops, seconds, sizes = self.prepared.makes, self.prepared.drops, self.seconds, self.sizes
-        copies, leaves, fetches, waits = self.copies, self.leaves, self.fetches, self.waits
-        copied, left, arrived, on_flash, ends = self.copied, self.left, self.arrived, self.on_flash, self.ends
+        makes, seconds, waits, arrived, ends = self.prepared.makes, self.seconds, self.waits, self.arrived, self.ends
         queues, log, begin_ins, finish = self.queues, self.log, self._begin_ins, self._finish
         stalls = []
         if log is not None:
@@ -186,22 +185,26 @@ class Engine:
                 if queues[2] or queues[3]:
                     begin_ins(first)
                 first = min(ends)
-            self.free += drops[at]
-            for number in leaves[at]:
-                left[number] = True
-                if copied[number]:
-                    self.free += sizes[number]
-            for number in copies[at]:
-                link = 1 if on_flash[number] else 0
-                queues[link].append(number)
-                if ends[link] == inf:
-                    self._begin_out(link, now)
-            for number in fetches[at]:
-                queues[3 if on_flash[number] else 2].append(number)
-            self._note(now)
+            self._end(at, now)
         self.now = now
         self.events += 2 * len(seconds)
         return now - begin, stalls
+
+    def _end(self, at: int, now: float) -> None:
+        """End an operation: free what it drops, and queue the transfers that begin then."""
+        self.free += self.prepared.drops[at]
+        for number in self.leaves[at]:
+            self.left[number] = True
+            if self.copied[number]:
+                self.free += self.sizes[number]
+        for number in self.copies[at]:
+            link = 1 if self.on_flash[number] else 0
+            self.queues[link].append(number)
+            if self.ends[link] == inf:
+                self._begin_out(link, now)
+        for number in self.fetches[at]:
+            self.queues[3 if self.on_flash[number] else 2].append(number)
+        self._note(now)
 
     def _finish(self, now: float, at: int) -> float:
         """End the transfer that ends `now`, and begin the next one to the same tier."""
@@ -218,7 +221,7 @@ class Engine:
             self.copied[number] = True
             if self.left[number]:
                 self.free += self.sizes[number]
-            if number >= self.absences:
+            if number >= self.absences and link == TO_HOST:
                 self.queues[FROM_HOST].append(number)
             if self.queues[link]:
                 self._begin_out(link, now)

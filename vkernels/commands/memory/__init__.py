@@ -56,6 +56,18 @@ Direct = Annotated[
     bool,
     typer.Option("--gpu-direct/--staged", help="Flash is copied to the device directly, or through the host's memory."),
 ]
+HostFlash = Annotated[
+    bool,
+    typer.Option(help="Our schedules also move tensors between host and flash, as fast as flash is."),
+]
+Translation = Annotated[
+    float,
+    typer.Option(
+        metavar="SECONDS",
+        min=0.0,
+        help="Seconds for a new address in the page table that device, host and flash share, for each 64 KiB moved.",
+    ),
+]
 AllReduce = Annotated[
     str | None,
     typer.Option(
@@ -188,6 +200,8 @@ def simulate(
     calibration: Calibrated = None,
     fault: Fault = "64KiB",
     gpu_direct: Direct = True,
+    host_flash: HostFlash = False,
+    translation: Translation = 0.0,
     all_reduce: AllReduce = None,
     json: Json = None,
     html: Html = None,
@@ -199,7 +213,8 @@ def simulate(
     from . import schedules
 
     options = (host, flash, link, flash_link, calibration)
-    schedules.simulate(trace, schedule, device, options, fault, gpu_direct, all_reduce, json, html)
+    links = schedules.LinkOptions(fault, gpu_direct, host_flash, translation)
+    schedules.simulate(trace, schedule, device, options, links, all_reduce, json, html)
 
 
 @app.command()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 
@@ -112,16 +112,30 @@ def _times(run: SimulatedRun) -> list[float]:
     return [*run.timeline.starts, run.seconds]
 
 
+@dataclass(frozen=True)
+class LinkOptions:
+    """What the links can do: the values of --fault, --gpu-direct, --host-flash and --translation."""
+
+    fault: str
+    gpu_direct: bool
+    host_flash: bool
+    translation: float
+
+    def on(self, machine: MemoryMachine) -> MemoryMachine:
+        """Return the machine with these. Raises `OptionError`."""
+        machine = replace(machine, fault_bytes=size_from(self.fault, "--fault"), translation_seconds=self.translation)
+        machine = machine.with_moves() if self.host_flash else machine
+        return machine if self.gpu_direct else machine.staged()
+
+
 def simulate(
-    trace: Path, schedule: Path | None, device: str, machine_options: MachineOptions, fault: str, gpu_direct: bool,
+    trace: Path, schedule: Path | None, device: str, machine_options: MachineOptions, links: LinkOptions,
     all_reduce: str | None, json: Path | None, html: Path | None,
 ) -> None:  # fmt: skip
     """Simulate a step under a schedule, or under every strategy; `all_reduce`: on two devices, too."""
     check_writable(json)
     check_writable(html)
-    machine = replace(machine_from(device, *machine_options), fault_bytes=size_from(fault, "--fault"))
-    if not gpu_direct:
-        machine = machine.staged()
+    machine = links.on(machine_from(device, *machine_options))
 
     console = console_for(json)
     found = read_trace(trace)

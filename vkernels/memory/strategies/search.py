@@ -25,6 +25,7 @@ from ..trace import MemoryTrace
 from .autoswap import aoa, doa, learned, swdoa, wdoa
 from .draft import BookedDraft, Draft, Numbers
 from .g10 import EAGER, g10
+from .moves import with_moves
 from .on_demand import on_demand
 from .relieve import relieve
 from .trade import trade
@@ -89,9 +90,13 @@ def search(
 ) -> SwapSchedule:
     """Return the best schedule found, which is no worse than those of `others` (default: all published ones).
 
-    Deterministic. `on_judged` is called with each simulated schedule. Raises `MemoryPlanError` if there is none.
+    With moves between host and flash it is no worse than without them. Deterministic. `on_judged` is called with each
+    simulated schedule. Raises `MemoryPlanError` if there is none.
     """
     check_possible(trace, machine)
+    if machine.has_moves:
+        direct = search(trace, machine.without_moves(), rounds, trials, others, on_judged)
+        return _best_with_moves(trace, machine, direct, on_judged)
     best: JudgedSchedule | None = None
     enough = lower_bound(trace, machine).seconds * (1 + GOOD)
     rivals = PUBLISHED.values() if others is None else others
@@ -111,6 +116,21 @@ def search(
         raise MemoryPlanError("no schedule was found")
     if len(good) > 1:
         best = _steadiest(trace, machine, good)
+    check(trace, best.schedule, machine)
+    return best.schedule
+
+
+def _best_with_moves(
+    trace: MemoryTrace, machine: MemoryMachine, schedule: SwapSchedule,
+    on_judged: Callable[[JudgedSchedule], None] | None,
+) -> SwapSchedule:  # fmt: skip
+    """Improve a schedule by moves between host and flash."""
+    best = judge(trace, machine, schedule)
+    for each in with_moves(trace, machine, schedule):
+        judged = judge(trace, machine, each)
+        if on_judged is not None:
+            on_judged(judged)
+        best = min(best, judged, key=lambda each: each.order)
     check(trace, best.schedule, machine)
     return best.schedule
 
