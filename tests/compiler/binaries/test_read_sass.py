@@ -154,6 +154,20 @@ def test_code_behind_a_branch_whose_ways_both_have_loops_is_a_version() -> None:
     assert [[each.address for each in version.instructions] for version in versions] == [[6], [2, 5]]
 
 
+def test_code_that_nothing_leads_to_has_no_versions() -> None:
+    assert not find_versions(
+        made(
+            ("FFMA", None, True),
+            ("BRA", 0, True),
+            ("EXIT", None, False),
+            ("FFMA", None, True),  # nothing leads here
+            ("BRA", 6, True),
+            ("EXIT", None, False),
+            ("EXIT", None, False),
+        )
+    )
+
+
 def test_what_follows_a_loop_that_a_branch_goes_around_is_no_version() -> None:
     assert not find_versions(
         made(

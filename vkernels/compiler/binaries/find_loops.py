@@ -89,7 +89,7 @@ def find_versions(instructions: Sequence[Instruction]) -> list[Region]:
     starts = [
         start
         for number, block in enumerate(blocks)
-        if len(block.next) == 2 and number not in in_loops
+        if len(block.next) == 2 and number in behind and number not in in_loops
         for start in block.next
         if all(blocks[way].before == [number] and behind[way] & bodies.keys() for way in block.next)
     ]
