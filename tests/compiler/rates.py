@@ -16,7 +16,7 @@ SOME = CpuRates(
     lost_3=0.1, lost=0.25, pages=4096.0, fetched_store=40.0, begun_3=5.0, begun=225.0, contended=110.0, way=65536.0,
     buffered=104.0, crossed=0.5, doubled=1.75, carried=7.0, divided=6.0, mispredicted=20.0, widened=1.0, shuffled=1.0,
     packed=0.2, packed_turned=0.1, worded=0.4, matrix_row=1.0, matrix_latency=17.0, settled=110.0, given_back=1.5,
-    staged=1.5, reshaped=170.0, launch=1e-5, wake=3e-5,
+    staged=1.5, reshaped=170.0, streams=8.0, launch=1e-5, wake=3e-5,
 )  # fmt: skip
 """Of a server core with few lines on the way: stores past the caches win much."""
 
@@ -30,7 +30,7 @@ OTHER = CpuRates(
     lost_3=1.0, lost=2.0, pages=512.0, fetched_store=0.0, begun_3=900.0, begun=2000.0, contended=300.0, way=32768.0,
     buffered=40.0, crossed=2.0, doubled=6.0, carried=20.0, divided=40.0, mispredicted=8.0, widened=3.0, shuffled=3.0,
     packed=6.0, packed_turned=12.0, worded=2.0, matrix_row=4.0, matrix_latency=100.0, settled=400.0, given_back=9.0,
-    staged=9.0, reshaped=900.0, launch=1e-4, wake=2e-4,
+    staged=9.0, reshaped=900.0, streams=8.0, launch=1e-4, wake=2e-4,
 )  # fmt: skip
 """Of a core with fast memory and narrow vectors: stores past the caches lose."""
 

@@ -83,3 +83,15 @@ def test_costs_are_those_of_the_model(width):
     assert set(costs) == set(OF_ACCESSES) <= {field.name for field in fields(CoreCosts)}
     assert all(np.isfinite(value) and value >= 0 for value in costs.values())
     assert all(loop in seen for loop in (code.apart, code.found, code.masked, code.across, code.atomic, code.gather))
+
+
+@pytest.mark.parametrize(("followed", "each", "expected"), [(4, 0.2, 4), (8, 0.2, 8), (16, 0.2, 16), (16, 0.01, 8)])
+def test_rows_that_prefetchers_follow_are_found_by_what_more_of_them_lose(followed, each, expected):
+    """Where nothing is lost, as many are taken as usual."""
+
+    class Core(AccessMeasurement):
+        def _beside(self, memory, count):
+            return 10 + each * max(0, count - followed)
+
+    core = Core(None, None, 64, None, None, None, 0)
+    assert core._streams(None, 10.0, core._beside(None, 32) - 10) == expected

@@ -106,6 +106,7 @@ RATES = {
     "line": ("cycles", 1, "a line of memory in no order, more than beside others"),
     "lost_3": ("cycles", 1, "a line of L3, for each of many rows beside one another"),
     "lost": ("cycles", 1, "a line of memory, for each of many rows beside one another"),
+    "streams": ("", 1, "rows beside one another that prefetchers follow"),
     "pages": ("", 1, "pages whose places a core knows"),
     "fetched_store": ("cycles", 1, "a line stored in short rows on other pages, more than beside others"),
     "begun_3": ("cycles", 1, "a row of L3 that begins beside others"),

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from vkernels.ir.cost_model.cpu_rows import PAGE, STREAMS
+from vkernels.ir.core_costs import CoreCosts
+from vkernels.ir.cost_model.cpu_rows import MOST_ROWS, PAGE
 from vkernels.ir.cost_model.loops import LINE
 
 from .calibration_accesses import BESIDE, CHAINS, ROW
@@ -18,8 +19,12 @@ from .calibration_loops import LOADED_VECTORS, Loops
 SEED = 0
 ELEMENTS = 4096
 """Elements that are found or updated in a pass."""
-ROWS = 4 * STREAMS
-"""Rows that are read beside one another: more than prefetchers follow."""
+FOLLOWED = (16, 8)
+"""Rows beside one another that prefetchers may follow; half as many as the last, if not those."""
+LOSSES, LOST = 0.5, 0.1
+"""Cycles a line by which `MOST_ROWS` rows are told from one, and the part of these up to which none are lost."""
+BEGUN = 8
+"""Rows that begin at once."""
 FEW_PAGES, MOST_PAGES = 256, 1 << 14
 NO_PLACE = 2.0
 """How much longer a line takes, at least, on a page whose place a core does not know."""
@@ -91,20 +96,38 @@ class AccessMeasurement:
             together = self._read(memory, np.arange(lines))
             costs[f"line{of}"] = max(0.0, self._read(memory, np.random.default_rng(SEED).permutation(lines)) - together)
             row = PAGE // LINE
-            rows = np.arange(lines // (row * ROWS) * row * ROWS).reshape(-1, ROWS, row).swapaxes(1, 2)
+            lost = max(0.0, self._beside(memory, MOST_ROWS) - together)
             costs[f"begun{of}"] = row * max(0.0, self._read(memory, self._begun(lines // row, row)) - together)
-            costs[f"lost{of}"] = max(0.0, self._read(memory, rows) - together) / (ROWS - STREAMS)
+            costs[f"lost{of}"] = lost
+            if not of:
+                costs["streams"] = self._streams(memory, together, lost)
             if of:
                 first = np.arange(0, lines, PAGE // LINE)
                 costs["hop"] = max(0.0, self._read(memory, first) - together)
                 stored = self._read(memory, np.arange(lines), self.code.scatter, BESIDE)
                 costs["fetched_store"] = max(0.0, self._read(memory, first, self.code.scatter, BESIDE) - stored)
+        for of in ("_3", ""):
+            costs[f"lost{of}"] /= MOST_ROWS - costs["streams"]
         return costs
 
+    def _streams(self, memory: Any, together: float, lost: float) -> float:
+        """Rows that prefetchers follow at once, by what a line of these costs more than one `together` with the others
+        of its row, and one of `MOST_ROWS` rows, which is `lost`."""
+        if lost < LOSSES:
+            return CoreCosts.streams
+        kept = (rows for rows in FOLLOWED if self._beside(memory, rows) - together <= LOST * lost)
+        return float(next(kept, FOLLOWED[-1] // 2))
+
+    def _beside(self, memory: Any, count: int) -> float:
+        """Cycles of a line of so many rows, of a page each, that are read beside one another."""
+        row = PAGE // LINE
+        rows = memory.nbytes // (count * PAGE)
+        return self._read(memory, np.arange(rows * count * row).reshape(-1, count, row).swapaxes(1, 2))
+
     def _begun(self, pages: int, row: int) -> Any:
-        """Lines of as many rows beside one another as prefetchers follow, of a page each, on pages in no order."""
-        order = np.random.default_rng(SEED).permutation(pages)[: pages // STREAMS * STREAMS]
-        return (order.reshape(-1, STREAMS, 1) * row + np.arange(row)).swapaxes(1, 2)
+        """Lines of some rows beside one another, of a page each, on pages in no order."""
+        order = np.random.default_rng(SEED).permutation(pages)[: pages // BEGUN * BEGUN]
+        return (order.reshape(-1, BEGUN, 1) * row + np.arange(row)).swapaxes(1, 2)
 
     def _pages(self) -> float:
         """Pages whose places a core knows without asking memory, of which level 2 holds a line each."""

@@ -126,8 +126,8 @@ COSTS = (
 """What is the mean of two measurements: mostly rates beside others, of which neither more nor less is better."""
 EACH_CORES = ("multiply_adds", "shared", "cache")
 """Rates of all cores together, of which each core brings its own."""
-RATIOS = {"cache_share": 2.0, "launch": 2.0, "wake": 2.0, "pages": 2.0}
-"""How much some may differ: one is a power of two, the others depend on what the system does."""
+RATIOS = {"cache_share": 2.0, "launch": 2.0, "wake": 2.0, "pages": 2.0, "streams": 2.0}
+"""How much some may differ: some are powers of two, the others depend on what the system does."""
 APART = {
     **dict.fromkeys(("stored_2", "stored_3", "stored", "past_3", "past", "past_3_alone", "past_alone"), 0.25),
     "past_store": 1.0,

@@ -36,8 +36,8 @@ class CoreCosts:
     how much more they take beyond level 2.
     Cycles of lines beyond those of lines side by side. `hop`: each on another page than the one before, beyond level
     2. `line_3`, `line`: in no order, from level 3 and from memory. `lost_3`, `lost`: of each line where several rows
-    are read beside one another, for each row beyond those that prefetchers follow. `fetched_store`: stored in a burst
-    of short rows on other pages, beyond level 2.
+    are read beside one another, for each row beyond the `streams` that prefetchers follow. `fetched_store`: stored in
+    a burst of short rows on other pages, beyond level 2.
     `begun_3`, `begun`: to begin a row beside others, of a page, until it is prefetched. `contended`: an atomic
     addition to a line that another core has. `pages`: how many pages' places a core knows without asking memory.
     `way`: bytes after which addresses share their places in level 2. `buffered`: stores that a core holds until their
@@ -87,6 +87,7 @@ class CoreCosts:
     line: float = 18.0
     lost_3: float = 0.5
     lost: float = 0.5
+    streams: float = 8.0
     pages: float = 2048.0
     fetched_store: float = 0.0
     begun_3: float = 450.0

@@ -17,12 +17,12 @@ from .family_rates import FamilyRates, family_of, memory_of, multiply_adds_of
 from .host_cpu import LAUNCH_SECONDS, WAKE_SECONDS, cache_bytes, cpu_limits, way_bytes
 from .processor import this_processor
 
-VERSION = 12
+VERSION = 13
 """Grows when the method or the format changes: rates of older versions are measured again."""
 
 OF_ACCESSES = (
     "apart", "store_apart", "apart_alone", "found", "index", "masked", "across", "atomic", "atomic_far", "update",
-    "update_far", "hop", "line_3", "line", "lost_3", "lost", "pages", "fetched_store", "begun_3", "begun",
+    "update_far", "hop", "line_3", "line", "lost_3", "lost", "streams", "pages", "fetched_store", "begun_3", "begun",
 )  # fmt: skip
 """Costs of accesses that `CoreCosts` has by the same names."""
 OF_MATRICES = ("matrix_row", "matrix_latency", "settled", "given_back", "staged", "reshaped")
@@ -48,6 +48,7 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "past_store": (0.0, 100.0), "waited_3": (0.0, 4.0), "waited": (0.0, 4.0), "cache_share": (1e-6, 1.0),
     "launch": (1e-7, 1e-2), "wake": (1e-6, 1e-2),
     **dict.fromkeys(OF_ACCESSES, (0.0, 1000.0)), "apart_alone": (0.0, 1.0), "pages": (64.0, 1e9),
+    "streams": (1.0, 32.0),
     **dict.fromkeys(("begun_3", "begun"), (0.0, 1e5)), **dict.fromkeys(OF_INSTRUCTIONS, (0.0, 1000.0)),
     "way": (4096.0, 1.7e7), "buffered": (1.0, 1e4),
 }  # fmt: skip
@@ -101,6 +102,7 @@ class CpuRates:
     line: float
     lost_3: float
     lost: float
+    streams: float
     pages: float
     fetched_store: float
     begun_3: float

@@ -112,6 +112,12 @@ def test_rows_on_more_pages_than_a_core_knows_are_waited_for():
     assert seconds(*case, pages=512.0) > 1.1 * seconds(*case, pages=4096.0)
 
 
+def test_rows_beyond_those_that_prefetchers_follow_cost_more():
+    times = [seconds(*ROWS, lost=5.0, streams=rows) for rows in (4.0, 16.0, 32.0)]
+    assert times[0] > 1.1 * times[1]
+    assert times[2] == pytest.approx(seconds(*ROWS, lost=0.0))
+
+
 def test_rows_that_are_turned_cost_less_than_elements_apart():
     """From four elements on, rows are loaded as vectors, and six rows have blocks of two."""
 

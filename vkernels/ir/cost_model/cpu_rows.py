@@ -21,10 +21,8 @@ SHORT = 1024
 """Bytes from a row to the next up to which rows are one stream. Sums of rows of 256 and 512 bytes from level 3 take as
 long for 16 rows at once as for one on an Intel server core of 2023, and attention whose keys have up to 1 KiB loses
 nothing on them; rows of 4 KiB were measured beside one another on Zen 4."""
-STREAMS = 8
-"""Rows that prefetchers follow at once without losing any."""
-MOST_LOST = 24
-"""Rows beyond that cost more than fewer."""
+MOST_ROWS = 32
+"""Rows beside one another that calibration reads. More were not found to cost more."""
 PAGE = 4096
 """Bytes between rows from which on this happens."""
 CLOSER = 0.25
@@ -40,18 +38,24 @@ GRADUAL = 0.33
 
 @dataclass(frozen=True)
 class LineCosts:
-    """Cycles of `line`s that nothing prefetches, of those `lost` for rows beyond those that prefetchers follow, and of
-    rows that are `begun` beside others."""
+    """Cycles of `line`s that nothing prefetches, of those `lost` for rows beyond the `streams` that prefetchers follow,
+    and of rows that are `begun` beside others."""
 
     line: Numbers
     lost: Numbers
     begun: Numbers
+    streams: float
+
+    def beyond(self, rows: Numbers) -> Numbers:
+        """Of so many rows beside one another those that cost more."""
+        return clipped(rows - self.streams, 0, MOST_ROWS - self.streams)
 
 
 def line_costs(core: CoreCosts, from_memory: Numbers) -> LineCosts:
     """By whether plans read from memory, or from level 3."""
     pairs = (core.line, core.line_3), (core.lost, core.lost_3), (core.begun, core.begun_3)
-    return LineCosts(*(np.where(from_memory, *pair) for pair in pairs))
+    line, lost, begun = (np.where(from_memory, *pair) for pair in pairs)
+    return LineCosts(line, lost, begun, core.streams)
 
 
 def cycles_of_rows(
@@ -89,8 +93,8 @@ def cycles_of_rows(
                 restart = np.minimum(costs.begun, costs.line * row * together)  # one alone goes on into the next
                 cycles = cycles + np.where(rows > together, begun / together * restart, 0)
             met.add(touch.place)
-        cycles = cycles + lines * costs.lost * clipped(streams - STREAMS, 0, MOST_LOST)
-    return cycles + _beside(at) * costs.lost
+        cycles = cycles + lines * costs.lost * costs.beyond(streams)
+    return cycles + _beside(at, costs) * costs.lost
 
 
 def _together(touch: LoopAccess, at: PlanBatch) -> Numbers:
@@ -102,7 +106,7 @@ def _together(touch: LoopAccess, at: PlanBatch) -> Numbers:
     return np.minimum(at.size(axis), PAGE / apart) if apart <= SHORT else 1.0
 
 
-def _beside(at: PlanBatch) -> Numbers:
+def _beside(at: PlanBatch, costs: LineCosts) -> Numbers:
     """Lines of rows along the fastest tile axis, where each program goes on where the one before it ended, times the
     rows beyond those that prefetchers follow."""
     rows: dict[str, Numbers] = {}
@@ -121,7 +125,7 @@ def _beside(at: PlanBatch) -> Numbers:
                 length = at.extents.get(touch.run, 1) * touch.element_bytes / LINE
                 lines = lines + goes_on * length * beside * at.all_trips(a for a in touch.axes if a != touch.run)
     streams = sum(rows.values()) if rows else 0
-    return lines * clipped(streams - STREAMS, 0, MOST_LOST)
+    return lines * costs.beyond(streams)
 
 
 def cycles_of_far_lines(at: PlanBatch, costs: LineCosts) -> Numbers:
