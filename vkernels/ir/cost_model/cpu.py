@@ -118,7 +118,8 @@ def _all_cycles(at: PlanBatch, limits: Limits, rates: CoreRates, registers: Numb
     def cycles(each: PlanBatch) -> Numbers:
         found, choices = each.terms.loops, each.choices
         alike = choices.lanes, choices.held, choices.order, choices.private_copies > 0
-        whole = "cycles", each.loops, *alike, choices.packs, choices.streams, choices.copies
+        kept = choices.swizzle > 1, choices.split
+        whole = "cycles", each.loops, *alike, *kept, choices.packs, choices.streams, choices.copies
         if whole not in found:
             total = begun(each)
             for loop in each.loops:

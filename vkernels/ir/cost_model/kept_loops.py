@@ -26,6 +26,8 @@ def _kept_along(loop: Loop, at: PlanBatch) -> Axes:
         return ()
     matter = {axis for step in steps for axis in (*step.axes, *step.beside, *step.ranges)}
     matter |= {axis for step in steps if step.touch is not None for axis in (*step.touch.axes, *step.touch.found)}
+    if at.choices.swizzle > 1 and matter.intersection(at.choices.order[-2:]):
+        return ()  # places along the two fastest axes both depend on both coordinates
     found: list[str] = []
     for axis in reversed(at.choices.order):
         if axis in matter:
