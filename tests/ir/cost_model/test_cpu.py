@@ -135,12 +135,21 @@ def test_a_dot_unit_saves_time_for_packed_chunks_of_whole_words_alone():
     assert words(4, lanes="k") == words(4, lanes="k", units=())
 
 
-def on_matrices(rows: int, columns: int, chunk: int) -> float:
+def on_matrices(
+    rows: int, columns: int, chunk: int, packs: tuple[str, ...] = ("a", "b"), order: tuple[str, ...] = ("j", "i"),
+    swizzle: int = 1,
+) -> float:  # fmt: skip
     """Modelled seconds of a product of bf16 where there is a matrix unit."""
     limits = replace(WIDE, dot_units=("amx-bf16", "avx512-bf16"))
     space = read_space(kernel_of(parse_module(matmul_text("bf16", "f32"))), {"M": 960, "N": 960, "K": 960}, limits)
-    plan = Plan({"i": rows, "j": columns}, {"k": chunk}, lanes="j", order=("j", "i"), packs=("a", "b"))
+    plan = Plan({"i": rows, "j": columns}, {"k": chunk}, lanes="j", order=order, packs=packs, swizzle=swizzle)
     return model_plan(space, plan).seconds
+
+
+def test_a_matrix_unit_passes_packed_panels_faster_than_rows_in_place():
+    passing_rows, passing_panels = (on_matrices(32, 32, 32, ("b",), order) for order in (("j", "i"), ("i", "j")))
+    assert passing_panels < passing_rows
+    assert on_matrices(32, 32, 32, ("b",), swizzle=8) < passing_rows
 
 
 def test_a_matrix_unit_takes_its_depth_and_what_its_registers_hold():

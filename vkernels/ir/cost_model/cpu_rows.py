@@ -13,7 +13,7 @@ from ..core_costs import CoreCosts
 from ..limits import Limits
 from ..word_kinds import MATRIX_SIDE
 from .cache_sets import part_lost
-from .cpu_words import words_of
+from .cpu_words import on_matrices, words_of
 from .loops import LINE, Loop, LoopAccess, LoopStep, executed
 from .plan_batch import Numbers, PlanBatch, clipped
 
@@ -30,6 +30,9 @@ CLOSER = 0.25
 MOST_FETCHED = 6
 """Lines of a row that its stores fetch by themselves, before prefetchers go ahead. Measured on an Intel server core of
 2023: in rows of 1, 2, 4, 8 and 16 lines a line costs 40, 45, 42, 26 and 7 cycles more than side by side."""
+PASSED = 0.8
+"""Cycles of a line more that a matrix unit loads from level 2 past level 1, where its rows lie apart and not side by
+side. Measured on an Intel server core of 2023 or later, rows of 1 KiB."""
 OWN = 0.6
 """Part of a core's own cache that what is used again finds room in: what streams by takes the rest."""
 GRADUAL = 0.33
@@ -74,10 +77,15 @@ def cycles_of_rows(
     for number, loop in enumerate(at.loops):
         streams: Numbers = 0
         lines: Numbers = 0
-        by_unit = words_of(loop, at, limits).by_unit
+        words = words_of(loop, at, limits)
+        by_unit = words.by_unit
         for step in loop.steps:
             touch = step.touch
-            if touch is None or touch.home is not None or touch.place in at.choices.packs or touch.run not in loop.axes:
+            if touch is None or touch.home is not None or touch.place in at.choices.packs:
+                continue
+            if step.origin in words.passing:
+                cycles = cycles + PASSED * _lines(step, touch, loop, at) * words.passing[step.origin]
+            if touch.run not in loop.axes:
                 continue
             rows = at.tile(axis for axis in touch.axes if axis != touch.run)
             often = at.programs * at.all_trips(loop.ranges)
@@ -94,7 +102,15 @@ def cycles_of_rows(
                 cycles = cycles + np.where(rows > together, begun / together * restart, 0)
             met.add(touch.place)
         cycles = cycles + lines * costs.lost * costs.beyond(streams)
-    return cycles + _beside(at, costs) * costs.lost
+    # A matrix unit's panels come between: products of 512 take as long in either order of programs.
+    alone = np.logical_not(on_matrices(iter(at.loops), at, limits)) if at.choices.packs else 1
+    return cycles + _beside(at, costs) * costs.lost * alone
+
+
+def _lines(step: LoopStep, touch: LoopAccess, loop: Loop, at: PlanBatch) -> Numbers:
+    """Lines of all that a touch reads, each as often as a program reads it."""
+    often = at.programs * at.all_trips(loop.ranges) * at.all_trips(executed(loop, step))
+    return often * at.tile(touch.axes) * touch.element_bytes / LINE
 
 
 def _together(touch: LoopAccess, at: PlanBatch) -> Numbers:

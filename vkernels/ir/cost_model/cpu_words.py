@@ -45,8 +45,8 @@ class Words:
     registers; `sums`: those of sums, which it gives back, but not in the ranges that they are `kept_in`; `shapes`:
     whether it holds a tile of sums, and that tile's rows and columns. `joined`: in which plans elements that are
     loaded become words in registers; `by_unit`: in which a matrix unit takes them from memory; `split`: in which they
-    are split into parts, each in words of its own. `ahead`: the registers of words of these axes that are for all
-    lanes.
+    are split into parts, each in words of its own; `passing`: in which it loads those in place past the first cache.
+    `ahead`: the registers of words of these axes that are for all lanes.
     """
 
     depths: dict[Operation, Numbers] = field(default_factory=dict)
@@ -59,6 +59,7 @@ class Words:
     joined: dict[Operation, Numbers] = field(default_factory=dict)
     by_unit: dict[Operation, Numbers] = field(default_factory=dict)
     split: dict[Operation, Numbers] = field(default_factory=dict)
+    passing: dict[Operation, Numbers] = field(default_factory=dict)
     ahead: dict[Axes, Numbers] = field(default_factory=dict)
 
 
@@ -159,6 +160,9 @@ def _add(found: Words, dot: DotOp, narrow: NarrowDot, loop: Loop, at: PlanBatch,
             found.joined[load] = is_on & ((not operand.is_in_words) | (is_split & (not operand.is_in_parts)))
             found.by_unit[load] = on_matrix
             found.split[load] = is_split
+            if operand is second and not second.is_packed and not second.lies_across(axis):
+                in_place = on_matrix & ~is_split & _are_read(second.touch, second.value, at)
+                found.passing[load] = in_place & _passes(axes_of(second.value), axes_of(first.value), at)
     if not second.is_packed:
         ahead = AHEAD * at.tile(axes_of(second.value)) / plain
         found.ahead[axes_of(second.value)] = np.where(is_on & ~on_matrix, np.maximum(1, ahead), 1)
@@ -245,6 +249,20 @@ def _suits(dot: DotOp, on: OnUnit, second: SSAValue, at: PlanBatch) -> Numbers:
     rows, columns = np.ceil(rows / MATRIX_SIDE), np.ceil(columns / MATRIX_SIDE)
     registers = narrow_dots_beside(dot) * rows * columns + rows + columns
     return np.isin(size, on.unit.chunks) & (registers <= MATRIX_REGISTERS)
+
+
+def _passes(axes: Axes, others: Axes, at: PlanBatch) -> Numbers:
+    """In which plans programs that follow each other take other elements of an operand with these axes, and the same of
+    one with the others. As `apply_plan/words.py` decides it."""
+    programs = list(at.choices.order)
+    if at.choices.swizzle > 1:
+        programs[-2:] = reversed(programs[-2:])
+    passes, stays = np.asarray(False), np.asarray(True)
+    for axis in reversed(programs):
+        if axis in axes or axis in others:
+            changes = stays & np.asarray(at.trips(axis) > 1)
+            passes, stays = passes | (changes & (axis in axes) & (axis not in others)), stays & ~changes
+    return passes
 
 
 def _are_read(touch: LoopAccess | None, second: SSAValue, at: PlanBatch) -> Numbers:
