@@ -63,6 +63,18 @@ except vk.SetupError as error:
 
 
 @pytest.mark.slow
+def test_sparse_networks_and_their_images_need_no_torch():
+    code = """
+from vkernels.sparse_network.bench.challenge import run_challenge
+from vkernels.sparse_network.generate import radix_network
+from vkernels.sparse_network.images import digits
+print(run_challenge(radix_network(1024, 2), digits(1024), threads=1, rounds=1).matches)
+import vkernels.commands.run_spdnn
+"""
+    assert run_without(("torch", "sqlalchemy", "jinja2", "plotly"), code) == "True\n"
+
+
+@pytest.mark.slow
 def test_without_triton_kernels_are_interpreted(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # no code that was compiled before
     code = """

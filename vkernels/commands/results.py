@@ -27,6 +27,13 @@ UNBOUNDED = 10_000
 """More columns than any table has."""
 
 
+def target_name() -> str:
+    """The CPU, by LLVM's name for what it has: LLVM itself takes some processors for older ones."""
+    from vkernels.compiler.backends.llvm import host_processor
+
+    return f"cpu-{host_processor()}"
+
+
 def check_writable(path: Path | None) -> None:
     """Raise `FileError` early if a file could not be written there; None and `-` always can."""
     if path is None or path == STANDARD_OUTPUT:

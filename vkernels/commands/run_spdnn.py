@@ -11,7 +11,7 @@ from vkernels.ir.errors import OptionError
 
 from .exits import Code
 from .options import Json, Threads, Weights
-from .results import check_writable, console_for, progress_bar, table_of, write_json
+from .results import check_writable, console_for, progress_bar, table_of, target_name, write_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -54,8 +54,6 @@ def run_spdnn(
 
     from vkernels.runtime.threads import get_threads
     from vkernels.sparse_network.bench.challenge import as_json, run_challenge
-
-    from .bench.results import target_name
 
     with progress_bar() as progress:
         report = run_challenge(

@@ -14,13 +14,6 @@ from ..formatting import format_count
 from ..results import table_of
 
 
-def target_name() -> str:
-    """The CPU, by LLVM's name for what it has: LLVM itself takes some processors for older ones."""
-    from vkernels.compiler.backends.llvm import host_processor
-
-    return f"cpu-{host_processor()}"
-
-
 def as_json(results: Results, target: str, data: str) -> dict[str, Any]:
     """All that was found."""
     settings = results.settings

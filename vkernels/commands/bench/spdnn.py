@@ -11,7 +11,7 @@ from vkernels.ir.errors import OptionError
 
 from ..exits import Code
 from ..options import Html, Json, Weights
-from ..results import STANDARD_OUTPUT, check_writable, console_for, write_results
+from ..results import STANDARD_OUTPUT, check_writable, console_for, target_name, write_results
 
 if TYPE_CHECKING:
     from vkernels.sparse_network.bench.harness import Results
@@ -108,7 +108,7 @@ def _selected(option: str, text: str, names: tuple[str, ...]) -> tuple[str, ...]
 
 
 def _write(results: Results, data: str, json: Path | None, html: Path | None) -> None:
-    from .results import as_json, show, target_name
+    from .results import as_json, show
 
     target = target_name()
     show(results, target, console_for(json, is_wide=True))

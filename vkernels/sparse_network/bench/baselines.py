@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -16,25 +15,11 @@ from scipy.sparse import csr_array
 
 from ..from_matrices import as_csr
 from ..network_layers import Floats, Indices, NetworkLayers
-from .timing import Spread, ratio
 
 Survivors: TypeAlias = NDArray[np.int64]
 Run: TypeAlias = Callable[[], Survivors]
 Step: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 Parts: TypeAlias = tuple[Floats, Indices, Indices]
-
-
-@dataclass(frozen=True)
-class BaselineResult:
-    """A baseline's seconds, how many times faster ours was in the same rounds, and whether its survivors are right."""
-
-    seconds: Spread
-    ratio: Spread
-    matches: bool
-
-    @staticmethod
-    def of(theirs: Sequence[float], ours: Sequence[float], matches: bool) -> BaselineResult:
-        return BaselineResult(Spread.of(theirs), ratio(theirs, ours), matches)
 
 
 BATCH = 1024

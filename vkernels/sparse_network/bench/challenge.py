@@ -14,7 +14,7 @@ from vkernels.ir.errors import OptionError
 from ..infer import LayerGroup, LayerKernel, infer
 from ..network_layers import Floats, NetworkLayers
 from ..prepare import bytes_of, prepare
-from .baselines import BaselineResult, prepare_baselines
+from .baseline_result import BaselineResult
 from .reference import ReferenceResult, run_reference
 from .timing import Spread, interleave
 
@@ -91,6 +91,8 @@ def run_challenge(
     }
     checks = {}
     if compare:
+        from .baselines import prepare_baselines
+
         peers = prepare_baselines(network, inputs, threads)
         checks = {name: np.array_equal(run(), truth.survivors) for name, run in peers.items()}
         runs |= peers

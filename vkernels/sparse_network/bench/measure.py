@@ -17,7 +17,8 @@ from ..network_layers import Floats, Layers, NetworkLayers
 from ..prepare import prepare
 from ..run import Inference
 from ..run_layers import DTYPES
-from .baselines import BaselineResult, prepare_baselines, prepare_dense
+from .baseline_result import BaselineResult
+from .baselines import prepare_baselines, prepare_dense
 from .machine_peaks import MachinePeaks
 from .reference import DEFAULT_MEMORY, ReferenceNetwork, ReferenceResult
 from .timing import Spread
