@@ -104,6 +104,69 @@ def test_the_first_version_has_neither_masks_nor_guards() -> None:
 
 
 @vk.kernel
+def steps(
+    x: Float[vk.Tensor, "M K"],
+    w: Float[vk.Tensor, "K N"],
+    block: Int[vk.Tensor, "P 4"],
+    out: Float[vk.Tensor, "M N"],
+    by: int,
+):
+    p = vk.tile("P")
+    m = vk.whole(ROWS)
+    c = vk.whole(DEPTH)
+    n = vk.whole("N")
+    first, last, begin, end = block[p, 0], block[p, 1], block[p, 2], block[p, 3]
+    total = vk.zeros((p, m, n), vk.float32)
+    for step in vk.range(0, (end - begin + DEPTH - 1) // DEPTH):
+        near = begin + DEPTH * step
+        row = vk.load(w[near + c, n], where=near + c < end)
+        total = vk.dot(x[first + m, near - by + c], row, total)
+    vk.store(out[first + m, n], total, where=first + m < last)
+
+
+def of_steps(x: np.ndarray, w: np.ndarray, block: np.ndarray, by: int) -> np.ndarray:
+    out = np.full((len(x), w.shape[1]), 7.0)
+    for first, last, begin, end in block.tolist():
+        for row in range(first, min(first + ROWS, last, len(x))):
+            seen = [c for c in range(begin, min(end, len(w))) if 0 <= c - by < x.shape[1]]
+            out[row] = sum((x[row, c - by] * w[c].astype(np.float64) for c in seen), np.zeros(w.shape[1]))
+    return out
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("turn", range(8))
+def test_nests_of_dots_whose_sums_are_in_memory_give_what_the_text_says(turn: int) -> None:
+    """The last step of a block is whole or not, and columns lie outside or not."""
+    numbers = np.random.default_rng(fresh_seed())
+    m, k, n = (int(numbers.choice(sizes)) for sizes in ([8, 16, 21], [32, 48, 51], [16, 19]))
+    first = np.arange(0, m, ROWS)
+    last = np.minimum(first + numbers.choice([ROWS, 5], len(first)), m)
+    begin = numbers.choice([0, DEPTH], len(first))
+    end = np.minimum(begin + numbers.choice([0, 5, DEPTH, 2 * DEPTH], len(first)), k)
+    block, by = np.stack([first, last, begin, end], 1).astype(np.int32), int(numbers.choice([0, 0, 2, -20]))
+    x, w = (numbers.integers(-3, 4, shape).astype(np.float32) for shape in ((m, k), (k, n)))
+    module, wanted = module_of(steps), of_steps(x, w, block, by)
+    plan = Plan({"p": 1}, {"m": 4, "c": DEPTH, "n": 8}, lanes="n")
+    for run in ("interpreted", "native"):
+        mapped = apply_plan(module, plan, Facts(distinct=True))
+        version_loops(mapped)
+        verify_mapped(mapped)
+        branches = [op for op in mapped.walk() if isinstance(op, scf.IfOp) and not op.results]
+        nests = [op for op in branches if any(isinstance(inner, scf.ForOp) for inner in op.true_region.walk())]
+        assert nests
+        plain = [op for op in nests[0].true_region.walk() if isinstance(op, LoadOp | GatherOp)]
+        assert plain
+        assert all(op.mask is None and not op.guarded_dimensions for op in plain)
+        out = np.full((m, n), 7, np.float32)
+        arguments = {"x": x, "w": w, "block": block, "out": out, "by": by}
+        if run == "native":
+            run_native(mapped, arguments, {"M": m, "K": k, "N": n, "P": len(block)})
+        else:
+            interpret(mapped, arguments)
+        np.testing.assert_array_equal(out, wanted, err_msg=f"{run}, {block.tolist()}, {by}")
+
+
+@vk.kernel
 def chosen(
     x: Float[vk.Tensor, "M K"],
     w: Float[vk.Tensor, "K N"],

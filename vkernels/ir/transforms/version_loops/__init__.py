@@ -63,7 +63,7 @@ def _in_launch(launch: LaunchOp, mapped: MappedOp, lanes: str) -> None:
     ops = list(launch.walk())
     if any(isinstance(op, DotOp | WordDotOp) for op in ops):
         for op in ops:
-            if isinstance(op, scf.ForOp) and _is_loop_of_dots(op):
+            if isinstance(op, scf.ForOp) and (_is_loop_of_dots(op) or _is_nest_of_dots(op)):
                 _version_loop(op, mapped)
             elif isinstance(op, WriteOp) and op.atomic is None and lanes in axes_of(op.tile):
                 _version_store(op, mapped)
@@ -78,23 +78,40 @@ def _is_loop_of_dots(loop: scf.ForOp) -> bool:
     return multiplies and not any(isinstance(op, ScratchOp | BufferOp) for op in ops)
 
 
+def _is_nest_of_dots(loop: scf.ForOp) -> bool:
+    """Whether a loop that carries nothing loads what dots in it multiply, whose sums are in memory, and nothing is in
+    it but loops: those of a matrix unit, whose sums are in registers of its own."""
+    ops = list(loop.walk())[1:]
+    if loop.results or len(ops) > MOST_OPERATIONS or not any(isinstance(op, DotOp | WordDotOp) for op in ops):
+        return False
+    if any(isinstance(op, ScratchOp | BufferOp) or (op.regions and not isinstance(op, scf.ForOp)) for op in ops):
+        return False
+    return any(_is_tested(op) for op in loop.body.block.ops)
+
+
+def _is_tested(op: Operation) -> bool:
+    """Whether it loads, with a mask or guards."""
+    return isinstance(op, LoadOp | GatherOp) and bool(op.mask is not None or op.guarded_dimensions)
+
+
 def _version_loop(loop: scf.ForOp, mapped: MappedOp) -> None:
     """Make two versions of a loop, unless nothing in it is masked or guarded in a way that is known before it."""
     conditions = Conditions(loop, mapped, Scalars(InsertPoint.before(loop)))
     whole: Truth = True
     plain: list[int] = []
-    for number, op in enumerate(loop.body.block.ops):
-        if isinstance(op, LoadOp | GatherOp) and (op.mask is not None or op.guarded_dimensions):
+    for number, op in enumerate(loop.walk()):
+        if _is_tested(op):
+            assert isinstance(op, AccessOp), "a load"
             active = conditions.all_active(op)
             if active is not None:
                 whole = conditions.scalars.both(whole, active)
                 plain.append(number)
     if plain:
         copy = loop.clone()
-        copied = list(copy.body.block.ops)
+        copied = list(copy.walk())
         for number in plain:
             _make_plain(copied[number])
-        _erase_unused(copy.body.block)
+        _erase_unused(copy)
         _branch(loop, copy, conditions, whole)
 
 
@@ -152,8 +169,8 @@ def _make_plain(op: Operation) -> None:
     Rewriter.replace_op(op, plain)
 
 
-def _erase_unused(block: Block) -> None:
-    for op in reversed(list(block.ops)):
+def _erase_unused(loop: scf.ForOp) -> None:
+    for op in reversed(list(loop.walk())[1:]):
         if is_side_effect_free(op) and not op.has_trait(IsTerminator) and all(not each.uses for each in op.results):
             Rewriter.erase_op(op)
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from xdsl.builder import Builder
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import IntegerType, TensorType, i1, i32, i64
-from xdsl.ir import SSAValue
+from xdsl.ir import BlockArgument, SSAValue
 
-from ...analysis.accesses import is_inside
+from ...analysis.accesses import ancestors, is_inside
 from ...analysis.piecewise import constant_in
 from ...dialect import (
     AccessOp,
@@ -145,8 +145,8 @@ class Conditions:
 
     def _find(self, value: SSAValue) -> Interval | None:
         element, op = element_of(value), value.owner
-        if self.loop is not None and value is self.loop.body.block.args[0]:
-            return self._positions(self.loop)
+        if (loop := self._loop_of(value)) is not None:
+            return self._positions(loop)
         if (number := constant_in(value)) is not None:
             return Interval(number, number) if abs(number) <= LARGEST else None
         if isinstance(op, BroadcastOp | arith.ExtSIOp):
@@ -161,6 +161,13 @@ class Conditions:
         """Whether a value, or all elements of a tile, can be looked at before the loop."""
         is_later = self.loop is not None and is_inside(value, self.loop)
         return not is_later and (self.reduces or not axes_of(value))
+
+    def _loop_of(self, value: SSAValue) -> scf.ForOp | None:
+        """The loop, or one in it, whose position a value is."""
+        loop = value.block.parent_op() if isinstance(value, BlockArgument) and value.index == 0 else None
+        if self.loop is None or not isinstance(loop, scf.ForOp):
+            return None
+        return loop if loop is self.loop or self.loop in ancestors(loop) else None
 
     def _positions(self, loop: scf.ForOp) -> Interval | None:
         """Those of the loop: from the first to the last, or less where there is none."""
