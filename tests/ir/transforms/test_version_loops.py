@@ -158,7 +158,7 @@ def test_nests_of_dots_whose_sums_are_in_memory_give_what_the_text_says(turn: in
         assert plain
         assert all(op.mask is None and not op.guarded_dimensions for op in plain)
         out = np.full((m, n), 7, np.float32)
-        arguments = {"x": x, "w": w, "block": block, "out": out, "by": by}
+        arguments: dict[str, np.ndarray | int] = {"x": x, "w": w, "block": block, "out": out, "by": by}
         if run == "native":
             run_native(mapped, arguments, {"M": m, "K": k, "N": n, "P": len(block)})
         else:

@@ -58,7 +58,11 @@ class _Dimension:
     known: tuple[int, ...] = ()
 
     def varies_along(self, axis: str | None) -> bool:
-        return axis in self.terms or (self.tile is not None and axis in self.tile.layout.axes)
+        return axis in self.terms or self.is_found_along(axis)
+
+    def is_found_along(self, axis: str | None) -> bool:
+        """Whether an index tile says where each position along an axis lies; else it is a step from the one before."""
+        return self.tile is not None and axis in self.tile.layout.axes
 
 
 class AddressedAccess:

@@ -82,7 +82,7 @@ def _run(operation: WordsOp, access: AddressedAccess) -> str | None:
 def _lies_along(access: AddressedAccess, axis: str) -> bool:
     if access.known_step(axis) != 1 or (access.mask is not None and access.mask.varies_along(axis)):
         return False
-    return not any(d.varies_along(axis) and (d.is_guarded or d.tile is not None) for d in access.dimensions)
+    return not any(d.varies_along(axis) and (d.is_guarded or d.is_found_along(axis)) for d in access.dimensions)
 
 
 def _is_plain_across(access: AddressedAccess, axis: str) -> bool:

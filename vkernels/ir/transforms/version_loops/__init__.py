@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from xdsl.context import Context
 from xdsl.dialects import scf
@@ -64,9 +65,16 @@ def _in_launch(launch: LaunchOp, mapped: MappedOp, lanes: str) -> None:
     if any(isinstance(op, DotOp | WordDotOp) for op in ops):
         for op in ops:
             if isinstance(op, scf.ForOp) and (_is_loop_of_dots(op) or _is_nest_of_dots(op)):
-                _version_loop(op, mapped)
-            elif isinstance(op, WriteOp) and op.atomic is None and lanes in axes_of(op.tile):
-                _version_store(op, mapped)
+                copy = _version_loop(op, mapped)
+                stores = [] if copy is None else [each for each in copy.walk() if _stores_along(each, lanes)]
+            else:
+                stores = [op] if _stores_along(op, lanes) else []
+            for store in stores:
+                _version_store(store, mapped)
+
+
+def _stores_along(op: Operation, lanes: str) -> TypeGuard[WriteOp]:
+    return isinstance(op, WriteOp) and op.atomic is None and lanes in axes_of(op.tile)
 
 
 def _is_loop_of_dots(loop: scf.ForOp) -> bool:
@@ -80,11 +88,13 @@ def _is_loop_of_dots(loop: scf.ForOp) -> bool:
 
 def _is_nest_of_dots(loop: scf.ForOp) -> bool:
     """Whether a loop that carries nothing loads what dots in it multiply, whose sums are in memory, and nothing is in
-    it but loops: those of a matrix unit, whose sums are in registers of its own."""
+    it but loops and last chunks: those of a matrix unit, whose sums are in registers of its own."""
     ops = list(loop.walk())[1:]
     if loop.results or len(ops) > MOST_OPERATIONS or not any(isinstance(op, DotOp | WordDotOp) for op in ops):
         return False
-    if any(isinstance(op, ScratchOp | BufferOp) or (op.regions and not isinstance(op, scf.ForOp)) for op in ops):
+    if any(
+        isinstance(op, ScratchOp | BufferOp) or (op.regions and not isinstance(op, scf.ForOp | scf.IfOp)) for op in ops
+    ):
         return False
     return any(_is_tested(op) for op in loop.body.block.ops)
 
@@ -94,8 +104,9 @@ def _is_tested(op: Operation) -> bool:
     return isinstance(op, LoadOp | GatherOp) and bool(op.mask is not None or op.guarded_dimensions)
 
 
-def _version_loop(loop: scf.ForOp, mapped: MappedOp) -> None:
-    """Make two versions of a loop, unless nothing in it is masked or guarded in a way that is known before it."""
+def _version_loop(loop: scf.ForOp, mapped: MappedOp) -> scf.ForOp | None:
+    """Make two versions of a loop, unless nothing in it is masked or guarded in a way that is known before it: that
+    without masks and guards, if there is one."""
     conditions = Conditions(loop, mapped, Scalars(InsertPoint.before(loop)))
     whole: Truth = True
     plain: list[int] = []
@@ -112,7 +123,8 @@ def _version_loop(loop: scf.ForOp, mapped: MappedOp) -> None:
         for number in plain:
             _make_plain(copied[number])
         _erase_unused(copy)
-        _branch(loop, copy, conditions, whole)
+        return copy if _branch(loop, copy, conditions, whole) else None
+    return None
 
 
 def _version_store(store: WriteOp, mapped: MappedOp) -> None:
@@ -131,11 +143,11 @@ def _version_store(store: WriteOp, mapped: MappedOp) -> None:
         _branch(store, plain, conditions, active)
 
 
-def _branch(op: Operation, copy: Operation, conditions: Conditions, whole: Truth) -> None:
-    """Replace an operation by its copy where the conditions hold, and itself elsewhere."""
+def _branch(op: Operation, copy: Operation, conditions: Conditions, whole: Truth) -> bool:
+    """Replace an operation by its copy where the conditions hold, and itself elsewhere; False if they never do."""
     whole = conditions.scalars.both(whole, conditions.valid)
     if whole is False:
-        return
+        return False
     last = Block()
     test, plain = conditions.scalars.truth(whole), Block([copy, scf.YieldOp(*copy.results)])
     branch = scf.IfOp(test, [result.type for result in op.results], Region(plain), Region(last))
@@ -146,6 +158,7 @@ def _branch(op: Operation, copy: Operation, conditions: Conditions, whole: Truth
         old.replace_all_uses_with(new)
     op.detach()  # type: ignore[no-untyped-call]
     last.add_ops([op, scf.YieldOp(*op.results)])
+    return True
 
 
 def _make_plain(op: Operation) -> None:
