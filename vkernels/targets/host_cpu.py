@@ -26,7 +26,7 @@ LAUNCH_SECONDS = 1e-6
 """What a launch on several cores costs beyond its work. Measured with two: 0.7 µs for the first, 0.4 for each more."""
 SHARE_SECONDS = 3e-6
 """A call that takes less on one core stays there, although helpers are awake: two cores gain nothing below 2 µs. In
-proportion where a launch was measured."""
+proportion where a launch was measured: two launches take two cores as long as one, and one is the margin."""
 WAKE_SECONDS = 4e-5
 """A call that takes less on one core stays there if helpers sleep: waking one takes 8 µs of the caller, and the helper
 begins 25 µs later. Where that was measured, as long as it takes."""

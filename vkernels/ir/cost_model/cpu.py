@@ -23,7 +23,8 @@ from .traffic import CacheTraffic
 GRADUAL_1 = 0.25
 """How much sooner, and later, than its bytes the first cache begins to lose what is used again, and has lost all of it.
 Of attention whose operands and results are gone through for every six keys, 44 KiB take no longer than 36 on an Intel
-server core of 2023 with 48 KiB, 50 half as long again, and 67 as long as level 2 takes for all."""
+server core of 2023 with 48 KiB, 50 half as long again, and 67 as long as level 2 takes for all. A part of the cache's
+size, which the system reports."""
 ITERATION = 0.5
 """Cycles that a loop adds to an iteration, of those that are not hidden: instructions counted, an addition and a
 branch."""
@@ -41,7 +42,8 @@ CROWDED = 6.0
 combined by a norm of this order, so that two as long as each other take 1.12 times as long. Measured on an Intel server
 core of 2023 with products whose operands are near: 16 rows of one register, which load 17 registers for 16
 multiply-adds, take 1.13 to 1.15 times as long as 8 rows of two, and 4 rows of two, whose sums are just as many chains
-as there are multiply-adds in flight, 1.12 to 1.18 times."""
+as there are multiply-adds in flight, 1.12 to 1.18 times. How many ports there are is measured; how they share work is
+alike where the oldest instruction that is ready goes first."""
 TINY = 1e-9
 """Cycles that are none, but may be divided by."""
 

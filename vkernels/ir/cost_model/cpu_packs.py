@@ -14,7 +14,8 @@ TURNS = 4.0
 SPLIT_INSTRUCTIONS = 7.0
 """Instructions that split a register of f16 into two of words, beside twice the stores: they are counted."""
 MASKED_TIMES = 12.0
-"""How much longer an element takes in the last blocks of a row, which end beyond it: these are copied one by one."""
+"""How much longer an element takes in the last blocks of a row, which end beyond it: these are copied one by one, not
+16 at once. What one takes in a block is measured."""
 BLOCK = 16
 """Positions, or words of a row that is turned, which are copied at once, as `apply_plan/packs.py` does."""
 

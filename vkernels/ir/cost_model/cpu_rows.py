@@ -20,21 +20,24 @@ from .plan_batch import Numbers, PlanBatch, clipped
 SHORT = 1024
 """Bytes from a row to the next up to which rows are one stream. Sums of rows of 256 and 512 bytes from level 3 take as
 long for 16 rows at once as for one on an Intel server core of 2023, and attention whose keys have up to 1 KiB loses
-nothing on them; rows of 4 KiB were measured beside one another on Zen 4."""
+nothing on them; rows of 4 KiB were measured beside one another on Zen 4. A quarter of a page, where prefetchers end."""
 MOST_ROWS = 32
 """Rows beside one another that calibration reads. More were not found to cost more."""
 PAGE = 4096
 """Bytes between rows from which on this happens."""
 CLOSER = 0.25
-"""Part of a hop where rows are closer, but no closer than half a page: every other is on the page of the one before."""
+"""Part of a hop where rows are closer, but no closer than half a page: every other is on the page of the one before. A
+hop is measured."""
 MOST_FETCHED = 6
 """Lines of a row that its stores fetch by themselves, before prefetchers go ahead. Measured on an Intel server core of
-2023: in rows of 1, 2, 4, 8 and 16 lines a line costs 40, 45, 42, 26 and 7 cycles more than side by side."""
+2023: in rows of 1, 2, 4, 8 and 16 lines a line costs 40, 45, 42, 26 and 7 cycles more than side by side. What a line
+costs is measured."""
 PASSED = 0.8
 """Cycles of a line more that a matrix unit loads from level 2 past level 1, where its rows lie apart and not side by
 side. Measured on an Intel server core of 2023 or later, rows of 1 KiB."""
 OWN = 0.6
-"""Part of a core's own cache that what is used again finds room in: what streams by takes the rest."""
+"""Part of a core's own cache that what is used again finds room in: what streams by takes the rest. A part of the
+size that the system reports."""
 GRADUAL = 0.33
 """How much sooner, and later, than that caches begin to lose what is used again, and have lost all of it."""
 

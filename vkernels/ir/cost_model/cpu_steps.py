@@ -21,11 +21,13 @@ from .plan_batch import Numbers, PlanBatch
 
 TOGETHER = 0.35
 """Cycles of each line of a row found by an index beyond level 2, for each row beyond two that are requested at once:
-neighbours often request the same rows, and while they wait for one the core looks less far ahead for others."""
+neighbours often request the same rows, and while they wait for one the core looks less far ahead for others. Typed in
+from one machine; plans are the same with half and twice as much."""
 TESTED = 4.0
 """Cycles to test whether a chunk's indices are contiguous beside a division of scalars: instructions counted."""
 BROKEN = 4.0
-"""Cycles of each register in a chunk with a break: another masked load, its mask, and a selection."""
+"""Cycles of each register in a chunk with a break: another masked load, its mask, and a selection. Counted: code has
+the same instructions on all processors."""
 SELECTED = 1.0
 """Cycles of one element, for all lanes, that may be beyond the end of a tile axis or of the tensor: its address, or
 that of a 0. Counted in a convolution with outputs along the lanes: three instructions an element."""
@@ -43,7 +45,7 @@ such an instruction goes to one port. It is an operation, too. On an Intel serve
 kernel of finite elements."""
 PAST_STRAIGHT = 2.0
 """How much more stores past the caches cost in straight code, in scans and among polynomials, which live by what the
-test of an address keeps from being interleaved."""
+test of an address keeps from being interleaved. What such a store costs is measured; this compares kinds of code."""
 
 
 @dataclass(frozen=True)

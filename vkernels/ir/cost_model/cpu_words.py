@@ -24,7 +24,7 @@ OF_INTEGERS = 2.0
 
 CHUNKED = 0.25
 """How much longer it takes for each doubling of what a matrix unit takes at once: it is beside less of the unit's work.
-"""
+What a row takes is measured, as `staged`."""
 TURNED = 5.0
 """Shuffles for each of 16 registers of words that are turned together: 64 exchanges and 16 joints, counted."""
 SPLIT = 7.0

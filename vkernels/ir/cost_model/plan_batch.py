@@ -271,7 +271,8 @@ def clipped(value: Numbers, least: Numbers, most: Numbers) -> Numbers:
 
 
 OVERLAP = 0.3
-"""Part of what is not the bottleneck that is not hidden behind it. As fitted: processors overlap most, never all."""
+"""Part of what is not the bottleneck that is not hidden behind it. As fitted: processors overlap most, never all. It is
+part of the model's form, and of calibration, which takes it off what it measures; waiting beyond it is measured."""
 
 
 @dataclass(frozen=True)
