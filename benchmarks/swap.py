@@ -1,6 +1,6 @@
 """Training steps that need more than the device has: every strategy's schedule, simulated, beside a bound on the time.
 
-    python benchmarks/swap.py [--only vit-1280] [--traces FOLDER] [--docs FOLDER] [--no-saving]
+    python benchmarks/swap.py [--only vit-1280] [--traces FOLDER] [--docs FOLDER] [--no-saving] [--host-flash 16]
 
 The steps and the machine are G10's: 40 GiB of device, 128 GiB of host, PCIe 3.0 x16, flash of 3.2 GB/s. Tables and
 plots go to `--docs`; docs/memory-swapping.md says what is asked and what was found. About ten minutes on one core, most
@@ -13,7 +13,9 @@ import gzip
 import json
 import random
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from time import thread_time
 from typing import Annotated
@@ -22,6 +24,7 @@ import typer
 from rich.console import Console
 from swap_draw import BEGIN, END, memory_plot
 
+from vkernels.ir.errors import MemoryPlanError
 from vkernels.memory.bound import TimeBound, lower_bound
 from vkernels.memory.imports import read_g10
 from vkernels.memory.links import G10, MemoryMachine
@@ -31,6 +34,7 @@ from vkernels.memory.simulate import SimulatedRun, simulate
 from vkernels.memory.simulate_engine import Engine, SimulationInput
 from vkernels.memory.strategies import PUBLISHED, search
 from vkernels.memory.strategies.g10 import g10
+from vkernels.memory.strategies.moves import with_moves
 from vkernels.memory.strategies.on_demand import on_demand
 from vkernels.memory.strategies.search import Saving, largest_saving
 from vkernels.memory.trace import MemoryTrace
@@ -153,6 +157,35 @@ def at_sizes(traces: Path) -> Iterator[str]:
             yield line
 
 
+def with_host_flash(traces: Path, only: Sequence[str], host: int) -> Iterator[str]:
+    """Markdown: a small host, flash with and without direct transfers, and our schedules with moves as well."""
+    yield (
+        f"| step | device, GiB, host of {host} GiB | flash | best other | ours | ours with moves | tensors that move "
+        "| bound | best other, noise | ours, noise | ours with moves, noise |"
+    )
+    yield "|---|---|---|" + "---|" * 8
+    for name, flash, size in product(only, ("direct", "staged"), SIZES):
+        trace = read_g10(traces / f"{name}.json.gz")
+        moving = replace(G10.with_device(size << 30), host_bytes=host << 30).with_moves()
+        moving = moving.staged() if flash == "staged" else moving
+        machine, made = moving.without_moves(), []
+        for strategy in PUBLISHED.values():
+            with suppress(MemoryPlanError):
+                made.append(strategy(trace, machine))
+        ours = search(trace, machine, others=[lambda *_, each=each: each for each in made])
+        moved = min([ours, *with_moves(trace, moving, ours)], key=lambda each: simulate(trace, each, moving).seconds)
+        numbers = [max(simulate(trace, each, machine).fraction for each in made)]
+        numbers += [simulate(trace, each, moving).fraction for each in (ours, moved)]
+        moves = sum(each.down is not None for each in moved.absences)
+        noisy = [max(sum(_noisy(trace, each, machine)) / DRAWS for each in made)]
+        noisy += [sum(_noisy(trace, each, moving)) / DRAWS for each in (ours, moved)]
+        bounds = trace.seconds / lower_bound(trace, moving).seconds
+        first, rest = (" | ".join(f"{each:.4f}" for each in some) for some in (numbers, [bounds, *noisy]))
+        line = f"| {trace.name} | {size} | {flash} | {first} | {moves} | {rest} |"
+        console.print(line)
+        yield line
+
+
 def prefetched(traces: Path) -> Iterator[str]:
     """Markdown: unified memory where each page fault moves more."""
     for name in NAMES:
@@ -223,8 +256,12 @@ def main(
     traces: Annotated[Path, typer.Option(help="where G10's traces are")] = TRACES,
     docs: Annotated[Path, typer.Option(help="where tables and plots go")] = ROOT / "docs",
     saving: Annotated[bool, typer.Option(help="look for the largest saving too")] = True,
+    host_flash: Annotated[int | None, typer.Option(help="only moves between a host of so many GiB and flash")] = None,
 ) -> None:
     """Measure, print, and write tables and plots."""
+    if host_flash is not None:
+        console.print("\n".join(with_host_flash(traces, only or NAMES, host_flash)), markup=False)
+        return
     found = {name: measure(traces / f"{name}.json.gz", saving) for name in only or NAMES}
     few = [] if only else ["", *at_sizes(traces), "", *tight(traces, TIGHT)]
     console.print(f"unified memory, {PREFETCHED >> 20} MiB a fault: {', '.join(prefetched(traces))}")

@@ -99,7 +99,7 @@ def test_a_stretch_is_what_the_program_calls():
 
     def calls(mode):
         y = torch.nn.functional.relu(x + 1)
-        mode.next(False) if mode is recorder else mode.enter(1, [(None, None)])
+        mode.next(torch.nn.Module) if mode is recorder else mode.enter(1, [(None, None)])
         (y @ weight).sum().backward()
         assert y.size(0) == 4
         assert y.dtype == torch.float32
@@ -125,6 +125,23 @@ def test_what_is_never_compiled_is_followed():
         calls()
     (stretch,) = recorder.stretches()
     assert [each.function.__name__ for each in stretch] == ["ones", "exp", "log"]
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_modules_that_see_modes_have_the_same_bits(nested):
+    """In evaluation they call other kernels where a mode of functions is on the stack."""
+    layer = torch.nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
+    model = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval() if nested else layer.eval()
+
+    def step(x):
+        with torch.inference_mode():
+            return model(x * 2).exp() + 1
+
+    batches = torch.randn(25, 4, 16, 32)
+    expected = [step(x) for x in batches]
+    limited = vkernels.memory.limit(step, 64 << 20)
+    assert all(torch.equal(limited(x), each) for x, each in zip(batches, expected, strict=True))
+    assert limited.report.planned > 15
 
 
 @pytest.mark.slow

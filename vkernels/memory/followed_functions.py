@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 import torch
 from torch._C import _len_torch_function_stack
+from torch._C import _pop_torch_function_stack as _pop
+from torch._C import _push_on_torch_function_stack as _push
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 
@@ -31,6 +33,9 @@ WITHOUT_MEMORY = frozenset(
 COMPILED, UNCOMPILED = "torch/_dynamo/eval_frame.py", "DisableContext."
 """The file of the function that calls compiled code, which is compiled anew where another mode is on the stack; and in
 it, what calls functions that torch never compiles, such as checkpoints and `zero_grad`."""
+
+SENSITIVE = (torch.nn.MultiheadAttention, torch.nn.TransformerEncoder, torch.nn.TransformerEncoderLayer)
+"""Modules that compute in another way where a mode of functions is on the stack: the bits differ."""
 
 
 class Called(NamedTuple):
@@ -89,6 +94,10 @@ class FunctionMode(TorchFunctionMode):
         """Enter the stack or leave it."""
         if self._is_inside or is_on == self._is_on:  # torch restores the stack after it
             return
+        if _len_torch_function_stack() == self._outer + self._is_on:  # nothing is above
+            self._is_on = is_on
+            _push(self) if is_on else _pop()
+            return
         above = [_pop_mode() for _ in range(_len_torch_function_stack() - self._outer)]  # type: ignore[no-untyped-call]
         self._is_on = is_on
         for each in (self, *reversed(above)) if is_on else reversed(above[:-1]):
@@ -125,7 +134,9 @@ class FunctionRecorder(FunctionMode):
         self._has_results: set[int] = set()
         """Stretches in which functions make tensors without gradients."""
         self._is_compiled: set[int] = set()
+        """Stretches in which compiled code runs, or a module that must not see the mode."""
         self._is_paused = False
+        self._records = True
 
     def stretches(self) -> tuple[Stretch, ...]:
         """Return those of the call so far, if they are to be followed: where functions make tensors without gradients,
@@ -136,10 +147,22 @@ class FunctionRecorder(FunctionMode):
             for number, each in enumerate(self._stretches)
         )
 
-    def next(self, is_optimiser: bool) -> None:
-        """Begin another stretch; functions of an optimiser's step do not count."""
+    @contextmanager
+    def recording(self, is_on: bool) -> Iterator[None]:
+        """Be on the stack, except where a module must not see it."""
+        self._records = is_on
+        with self.on_stack(is_on):
+            yield
+
+    def next(self, kind: type) -> None:
+        """Begin another stretch, of a module or optimiser; functions of an optimiser's step do not count."""
         self._stretches.append([])
-        self._is_paused = is_optimiser
+        self._is_paused = issubclass(kind, torch.optim.Optimizer)
+        is_hidden = issubclass(kind, SENSITIVE)
+        if is_hidden:
+            self._is_compiled.add(len(self._stretches) - 1)
+        if self._records:
+            self.goes_on(not is_hidden)
 
     def resume(self) -> None:
         """After an optimiser's step."""
@@ -177,11 +200,11 @@ class FunctionFollower(FunctionMode):
 
     def enter(self, part: int, calls: Sequence[Sequence[Stretch]]) -> None:
         """Follow a stretch of what the call may be from its beginning, or go on with it."""
-        found = [each[part] if part < len(each) else None for each in calls]
         if part != self._part:
             self._part, self._at = part, 0
         self._expected, self._count, self._others = (), -1, []
-        if None not in found and found:
+        found = [each[part] if part < len(each) else None for each in calls]
+        if found and None not in found:
             self._expected, self._others = found[0] or (), found[1:]
             self._count = len(self._expected)
         self.goes_on(self._count >= 0)

@@ -56,9 +56,9 @@ class PassageRecorder:
         def note(landmark: Landmark, given: Any) -> None:
             landmarks.append(landmark)
             live.append(self._demand.live())
-            functions.next(is_optimiser(landmark))
+            functions.next(landmark[1])
 
-        with passing(note, functions.resume), functions.on_stack(before is None):
+        with passing(note, functions.resume), functions.recording(before is None):
             yield
         nodes, moved = nodes_of_autograd() - first, self._demand.counts.moves() != moves
         self.moved_bytes = self._demand.counts.out_bytes - moves[0]
