@@ -213,9 +213,8 @@ def _attention(width: int, causal: bool, heads: int = HEADS, length: int = LENGT
                 constants={"kept": True, "size": block, "keys": step}, length=((blocks - 1) / 2 * inside, inside),
             )  # fmt: skip
 
-        ours = in_blocks(128 if width <= 128 else 64, STEP)  # as the library's
-        if width > 128:
-            ours = replace(ours, elsewhere={each: in_blocks(128, 32) for each in HAVE_ROOM})
+        large = dict.fromkeys(HAVE_ROOM, in_blocks(128, 32)) if width > 128 else {"sm_100": in_blocks(128, width)}
+        ours = replace(in_blocks(128 if width <= 128 else 64, STEP), elsewhere=large)  # as the library's
     else:
         ours = OurKernel("attention_rows", shape, "float16")
     moved = 4 * 2 * heads * length * width

@@ -165,6 +165,8 @@ def test_wrong_arguments_are_named():
     ("name", "width", "sizes"),
     [
         ("h200-sxm-141", 128, (128, 64)),
+        ("b200-sxm-180", 64, (128, 64)),
+        ("b200-sxm-180", 128, (128, 128)),
         ("h200-sxm-141", 192, (128, 32)),
         ("rtx4090", 256, (64, 64)),
         ("mi300x", 256, (128, 32)),
@@ -176,8 +178,8 @@ def test_blocks_are_as_large_as_a_gpu_has_room_for(name, width, sizes, monkeypat
 
     found = SimpleNamespace(limits=limits_of(target_named(name)))
     monkeypatch.setattr(attention_blocks, "present_target", lambda device: found)
-    assert attention_blocks.sizes_on_gpu(64, width, torch.device("cuda:0")) == sizes
-    assert attention_blocks.sizes_on_gpu(64, width) == (sizes if width <= 128 else (64, 64))
+    assert attention_blocks.sizes_on_gpu(width, width, torch.device("cuda:0")) == sizes
+    assert attention_blocks.sizes_on_gpu(width, width) == ((128, 64) if width <= 128 else (64, 64))
 
 
 @pytest.mark.parametrize(

@@ -253,11 +253,16 @@ def table_of_blocks(start: np.ndarray, other: np.ndarray, band: Band, size: int)
     return np.stack([first, last, begin, end, shift], 1)[longest_first]
 
 
-def sizes_on_gpu(depth: int, width: int, device: Any = None) -> tuple[int, int]:
-    """The most queries of a block on a GPU, and keys per step, for so many elements of a key and of a value. `device`:
-    a torch device; None for any GPU."""
+def sizes_on_gpu(depth: int, width: int, device: Any = None, item: int = 2) -> tuple[int, int]:
+    """The most queries of a block on a GPU, and keys per step, for so many elements of a key and of a value, each of
+    `item` bytes. `device`: a torch device; None for any GPU.
+
+    Where results of products lie in tensor memory, and both products are large, threads have registers for the scores
+    of twice as many keys, which halves how often they wait for each other.
+    """
     if max(depth, width) <= LARGE_WIDTH:
-        return LARGE_ON_GPU, STEP
+        twice = min(depth, width) > STEP and item <= 2 and device is not None and _has_tensor_memory(device)
+        return LARGE_ON_GPU, 2 * STEP if twice else STEP
     return (LARGE_ON_GPU, STEP_OF_WIDE) if device is not None and _has_room(device) else (LARGEST, STEP)
 
 
@@ -265,6 +270,11 @@ def _has_room(device: Any) -> bool:
     """Whether a GPU's groups of warps multiply what is in shared memory, or its threads have registers for results of
     wide heads."""
     return present_target(str(device)).limits.dots_from_shared or _has_many_registers(device)
+
+
+def _has_tensor_memory(device: Any) -> bool:
+    """Whether a GPU has memory of its own for the results of dots, so that threads have registers for more scores."""
+    return bool(present_target(str(device)).limits.tensor_memory)
 
 
 def _has_many_registers(device: Any) -> bool:
@@ -282,8 +292,8 @@ def gradient_block_on_gpu(depth: int, width: int, device: Any) -> int:
     """
     if max(depth, width) > LARGE_WIDTH:
         return LARGEST
-    limits = present_target(str(device)).limits
-    has_room = limits.tensor_memory or (limits.shared >= MUCH_SHARED and _has_many_registers(device))
+    shared = present_target(str(device)).limits.shared
+    has_room = _has_tensor_memory(device) or (shared >= MUCH_SHARED and _has_many_registers(device))
     return LARGE_ON_GPU if has_room else LARGEST
 
 
@@ -332,8 +342,9 @@ def run_blocks(q: Array, k: Array, v: Array, scale: float, sequences: Sequences,
     device = None if isinstance(q, np.ndarray) else q.device
     # A GPU keeps the weights in registers; a CPU writes them, and adds them up in chunks of other sizes.
     kept = is_gpu(device)
-    largest, step = sizes_on_gpu(q.shape[3], v.shape[3], device) if kept else (LARGEST, STEP)
+    largest, step = sizes_on_gpu(q.shape[3], v.shape[3], device, q.dtype.itemsize) if kept else (LARGEST, STEP)
     blocks, constants = blocks_of(sequences, device, largest=largest)
+    step = min(step, max(STEP, constants[1]))
     query, result = (by_groups(each, groups).swapaxes(3, 4) for each in (q, out))
     sums = by_groups(normaliser, groups)
     attention_blocks(query, k, v, scale, *blocks, result, sums, *constants, kept, step)
