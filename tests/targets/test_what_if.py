@@ -85,7 +85,7 @@ def test_level_2_of_a_cpu_is_its_shared_memory_and_level_3_its_last_cache():
         ("shared", "t4", "give a name and a value"),
         ("shared=", "t4", "give a name and a value"),
         ("", "t4", "give a name and a value"),
-        ("share=2x", "t4", "did you mean shared?"),
+        ("share=2x", "t4", "did you mean shared or shared_bandwidth?"),
         ("shared=much", "t4", "write a number (64K), a difference (+32K, -32K) or a factor (2x)"),
         ("shared=+2x", "t4", "write a number"),
         ("shared=1e9", "t4", "write a number"),

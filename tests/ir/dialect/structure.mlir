@@ -101,6 +101,7 @@ vk.kernel @phases(%x: !vk.tensor<[M], f32>) {
 // CHECK-NEXT:      %swap = vk.buffer "swap" [] : !vk.buffer<[4, 8], i8>
 // CHECK-NEXT:      %s = vk.scratch "s" : !vk.scratch<[1024, 64], f32>
 // CHECK-NEXT:      vk.barrier
+// CHECK-NEXT:      %is_first = vk.first %q
 // CHECK-NEXT:    }
 // CHECK-NEXT:    vk.launch "second" over () {
 // CHECK-NEXT:    }
@@ -111,6 +112,7 @@ vk.mapped @launches(%x: !vk.tensor<[M], f32>) lanes j facts {sizes = {}, multipl
     %swap = vk.buffer "swap"[] : !vk.buffer<[4, 8], i8>
     %s = vk.scratch "s" : !vk.scratch<[1024, 64], f32>
     vk.barrier
+    %is_first = vk.first %q
   }
   vk.launch "second" over () {
   }
