@@ -9,7 +9,7 @@ import pytest
 
 from vkernels.compiler.calibrate_accesses import AccessMeasurement
 from vkernels.compiler.calibration_accesses import BESIDE, ROW
-from vkernels.compiler.calibration_loops import buffer, loops
+from vkernels.compiler.calibration_loops import LARGE, LargeMemory, buffer, loops
 from vkernels.ir.core_costs import CoreCosts
 from vkernels.targets.cpu_rates import OF_ACCESSES
 
@@ -95,3 +95,15 @@ def test_rows_that_prefetchers_follow_are_found_by_what_more_of_them_lose(follow
 
     core = Core(None, None, 64, None, None, None, 0)
     assert core._streams(None, 10.0, core._beside(None, 32) - 10) == expected
+
+
+def test_large_arrays_are_parts_of_one_that_is_written_once():
+    memory = LargeMemory()
+    (whole,) = memory.arrays(LARGE)
+    parts = memory.arrays(LARGE // 2, 2)
+    small = memory.arrays(LARGE // 4, 2)
+    assert [part.nbytes for part in parts] == [LARGE // 2] * 2
+    assert [part.ctypes.data - whole.ctypes.data for part in parts] == [0, LARGE // 2]
+    assert whole.ctypes.data % 64 == 0
+    assert not any(np.shares_memory(part, whole) for part in small)
+    assert not np.shares_memory(*small)

@@ -8,7 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,7 @@ from vkernels.targets.host_cpu import LAUNCH_SECONDS, WAKE_SECONDS, cpu_limits
 from .calibrate_accesses import AccessMeasurement
 from .calibrate_instructions import InstructionMeasurement, more_loops
 from .calibration_accesses import BESIDE as ADDED
-from .calibration_loops import CHAIN_CYCLES, LOADED_VECTORS, MULTIPLY_ADDS, WAITS, Loops, buffer, loops
+from .calibration_loops import CHAIN_CYCLES, LOADED_VECTORS, MULTIPLY_ADDS, WAITS, LargeMemory, Loops, buffer, loops
 from .machine_load import quiet_cores
 
 SECONDS = 6e-3
@@ -222,6 +222,7 @@ class _Measurement:
     width: int
     code: Loops
     measure: Measure
+    memory: LargeMemory = field(default_factory=LargeMemory)
 
     def rates(self) -> CpuRates:
         limits, code, cores = self.limits, self.code, self.limits.multiprocessors
@@ -266,7 +267,8 @@ class _Measurement:
             return clock * self.measure.seconds_a_step([(loop, values)])
 
         code, shared = self.code, self.limits.shared
-        return AccessMeasurement(code, cycles, self.width, buffer(NEAR), buffer(middle), buffer(far), shared)
+        (beyond,) = self.memory.arrays(far)
+        return AccessMeasurement(code, cycles, self.width, buffer(NEAR), buffer(middle), beyond, shared)
 
     def _instructions(self, clock: float, middle: int) -> dict[str, float]:
         """Costs of instructions; those of what this processor has not are its family's."""
@@ -322,7 +324,7 @@ class _Measurement:
         blocks = max(2, total // cores // block) // 2 * 2
         steps = {"copy": blocks // 2, "copy_past": blocks // 2}
         steps |= dict.fromkeys(("work", "work_past"), blocks * LOADED_VECTORS)
-        memory = [buffer(blocks * block) for _ in range(cores)]
+        memory = self.memory.arrays(blocks * block, cores)
         works = [[(getattr(self.code, name), (each, steps.get(name, blocks))) for each in memory] for name in names]
         return [blocks * block * cores / self.measure.seconds_a_step(work) for work in works]
 

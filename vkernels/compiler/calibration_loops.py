@@ -32,6 +32,9 @@ BUSY = 6
 WORK = 80
 """Multiply-adds of a vector that `work` stores: they take longer than the store."""
 
+LARGE = 1 << 27
+"""Bytes of arrays that are large."""
+
 HALVES = 0x3F0000003F000000
 """Two floats of 0.5: multiplied and added up they stay ordinary numbers."""
 
@@ -83,6 +86,23 @@ def buffer(size: int) -> Any:
     """Memory aligned to 64 bytes. Every page is written, so that the system has allocated it."""
     words = np.full(-(-size // 8) + 8, HALVES, dtype=np.int64)
     return words[-words.ctypes.data % 64 // 8 :]
+
+
+class LargeMemory:
+    """Arrays for loops that only read or copy. Large ones are parts of one, as writing pages for the first time takes
+    longer than most measurements."""
+
+    def __init__(self) -> None:
+        self._kept: Any = None
+
+    def arrays(self, size: int, count: int = 1) -> list[Any]:
+        """So many arrays of `size` bytes, a multiple of 64."""
+        if size * count < LARGE:
+            return [buffer(size) for _ in range(count)]
+        if self._kept is None or self._kept.nbytes < size * count:
+            self._kept = None
+            self._kept = buffer(size * count)
+        return [self._kept[number * size // 8 :][: size // 8] for number in range(count)]
 
 
 WORDS = {
