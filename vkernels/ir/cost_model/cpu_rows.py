@@ -105,8 +105,9 @@ def cycles_of_rows(
                 cycles = cycles + np.where(rows > together, begun / together * restart, 0)
             met.add(touch.place)
         cycles = cycles + lines * costs.lost * costs.beyond(streams)
-    # A matrix unit's panels come between: products of 512 take as long in either order of programs.
-    alone = np.logical_not(on_matrices(iter(at.loops), at, limits)) if at.choices.packs else 1
+    # A matrix unit's panels come between: with lanes along the rows products of 512 take as long in either order.
+    along = bool(at.choices.packs) and at.choices.order[-1:] == (at.choices.lanes,)
+    alone = np.logical_not(on_matrices(iter(at.loops), at, limits)) if along else 1
     return cycles + _beside(at, costs) * costs.lost * alone
 
 
