@@ -92,10 +92,10 @@ def passing(note: Callable[[Landmark, Any], None], resume: Callable[[], None] = 
     """Call `note` with each landmark that this thread passes, and its arguments; `resume` after an optimiser's step."""
     me, first = get_ident(), nodes_of_autograd()
     nodes, gradients, shape, tensor = nodes_of_autograd, torch.is_grad_enabled, _shape, torch.Tensor
-    transforms = torch._C._functorch.peek_interpreter_stack
+    transforms, is_traced = torch._C._functorch.peek_interpreter_stack, torch.compiler.is_dynamo_compiling
 
     def on_module(module: torch.nn.Module, args: tuple[Any, ...]) -> None:
-        if get_ident() != me:
+        if is_traced() or get_ident() != me:
             return
         if transforms() is None:
             found = [(each.shape, each.dtype, each.requires_grad) if isinstance(each, tensor) else shape(each)

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Generic, ParamSpec, TypeVar
 
-from vkernels.ir.errors import MemoryPlanError, OverLimitWarning, TraceError, warn_caller
+from vkernels.ir.errors import KernelWarning, MemoryPlanError, OverLimitWarning, TraceError, warn_caller
 
 from .account import MemoryAccount, Share, Tenant
 from .following import StepTimes, simulated, simulated_times
@@ -27,6 +27,7 @@ MAX_PAUSE = 64
 """Maximum calls between two recordings of a step whose calls differ."""
 GROWTH, LINK_CHANGE = 1.05, 0.25
 """A step is planned again where it may have so many times its bytes, or so much more or less of the link's time."""
+COMPILED = "the step calls what torch.compile has made: under a limit of memory it runs without being compiled"
 TIMED = 64
 """Number of recent calls whose times are kept."""
 
@@ -89,6 +90,13 @@ class Limited(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run one iteration. Raises as `limit` says; exceptions of the step pass through."""
+        from .compiled_code import as_written, noticing
+
+        is_first = not self._facts["calls"]
+        with as_written(), noticing(lambda: warn_caller(KernelWarning(COMPILED))) if is_first else nullcontext():
+            return self._call(*args, **kwargs)
+
+    def _call(self, *args: P.args, **kwargs: P.kwargs) -> R:
         self._share_memory()
         if self._demand is None:
             self._demand = self._begin(args, kwargs)
