@@ -273,6 +273,7 @@ class Entry:
 
 def provenance_of(target: Target, slice: str, by: str, run: str = "") -> Provenance:
     """The provenance of a measurement on a device of this machine, or of a model of one."""
-    clocks = {} if target.rates is None else {"multiprocessors": target.rates.clock_mhz}
+    parts = "cores" if target.vendor == "cpu" else "multiprocessors"
+    clocks = {} if target.rates is None else {parts: target.rates.clock_mhz}
     driver = driver_version(target.vendor)
     return Provenance(target.name, slice, target.architecture, driver, clocks, versions(), by, run)

@@ -32,4 +32,6 @@ def codes_of(file: Path) -> tuple[Finding, list[tuple[str, str, Code]]]:
         for kernel in manifest.kernels for variant in kernel.variants for code in variant.codes
         if code.role == "shape" and not code.same and (code.gpu is not None or not lacking(code.machine, code.features))
     ]  # fmt: skip
-    return Finding(TUNED_PLANS, what, f"{len(codes)} for this machine's CPU and for GPUs"), codes
+    on_gpus = sum(code.gpu is not None for *_, code in codes)
+    found = f"{len(codes) - on_gpus} for this machine's CPU, {on_gpus or 'none'} for GPUs"
+    return Finding(TUNED_PLANS, what, found), codes

@@ -21,6 +21,8 @@ MAX_POINTS = 5000
 MAX_CHOICES = 10
 MAX_FACTOR = 10.0
 """Where the bars end: so many times the best."""
+MAX_TICKS = 10
+"""Of so many trials each has a tick: else there would be some for parts of a trial."""
 PLOT_TICKS = (0.1, 0.2, 0.5, 0.7, 0.85, 1, 1.2, 1.5, 2, 3, 5, 10, 30, 100, 300, 1000)
 
 
@@ -54,7 +56,8 @@ def plot_convergence(plots: Plots, id: str, subject: ReportedKernel) -> int | No
             x=failed, y=[0.95 * fastest] * len(failed), mode="markers", marker={"symbol": "x", "color": "#c92a2a"},
             name=f"{name}: failed", showlegend=False, legendgroup=part.name,
         )  # fmt: skip
-    figure.update_xaxes(title="trial")
+    few = max(len(run.trials) for _, run, _ in shown) <= MAX_TICKS
+    figure.update_xaxes(title="trial", dtick=1 if few else None)
     figure.update_yaxes(
         title="× the best", type="log", range=[log10(0.92 * fastest), log10(max(1.5, 1.1 * slowest))],
         tickvals=PLOT_TICKS, ticktext=[f"×{tick}" for tick in PLOT_TICKS],
