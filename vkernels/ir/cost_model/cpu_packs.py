@@ -46,13 +46,18 @@ def packing(at: PlanBatch, limits: Limits) -> tuple[Numbers, Numbers]:
             block = BLOCK * (4 // touch.element_bytes if turned and touch.element_bytes < 4 else 1)
             beyond = sum(_masked(at, axis, block) for axis in touch.axes if axis in loop.axes)
             joining = np.where(split, joined + halves, joined) + MASKED_TIMES * joined * beyond
-            cycles = cycles + elements * np.where(in_words, joining, plain)
+            copied = np.prod([_padded(at, axis, block) for axis in touch.axes if axis in loop.axes], axis=0)
+            cycles = cycles + elements * np.where(in_words, joining, plain * copied)
     return moved, cycles
 
 
 def _masked(at: PlanBatch, axis: str, block: int) -> Numbers:
-    """Part of a packed axis, relative to its extent, that is in blocks which end beyond it: rows are padded to whole
-    blocks and chunks."""
+    """Part of a packed axis, relative to its extent, that is in blocks which end beyond it."""
     extent = max(1, at.extents.get(axis, 1))
-    step = np.lcm(np.asarray(at.size(axis)).astype(np.int64), block)
-    return (np.ceil(extent / step) * step - extent // block * block) / extent
+    return _padded(at, axis, block) - extent // block * block / extent
+
+
+def _padded(at: PlanBatch, axis: str, block: int) -> Numbers:
+    """A packed axis with its padding to whole blocks that hold all chunks, relative to its extent."""
+    extent, size = max(1, at.extents.get(axis, 1)), np.maximum(1, np.asarray(at.size(axis)))
+    return np.ceil(np.ceil(extent / size) * size / block) * block / extent

@@ -134,19 +134,25 @@ def _block(pack: Pack) -> int:
 
 
 def _make_buffer(state: MappingState, pack: Pack) -> tuple[SSAValue, SSAValue]:
-    """The padded length of the whole axis, in full blocks and chunks, and a buffer.
+    """The padded length of the whole axis, of full blocks that hold all chunks, and a buffer.
 
     The buffer has the shape [programs along each batch axis and the tile axis, padded length, elements of a tile]; of
     words in rows [programs, chunks of the whole axis, elements of a tile, words of a chunk].
     """
     top = state.top
-    step = top.number(lcm(_block(pack), pack.whole.size))
-    extent = value_in(state, top, pack.whole.extent)
-    length = top.combined(arith.MuliOp, top.combined(arith.CeilDivSIOp, extent, step), step)
+    block, chunk = _block(pack), pack.whole.size
+    length = _whole(top, value_in(state, top, pack.whole.extent), lcm(block, chunk) if pack.in_rows else chunk)
+    length = _whole(top, length, block)
     elements = top.combined(arith.FloorDivSIOp, length, top.number(pack.depth * (pack.of_chunk if pack.in_rows else 1)))
     sizes = [*map(state.programs_along, (*pack.batch, pack.tile)), elements]
     last = [pack.tile.size, *([pack.of_chunk] if pack.in_rows else [])]
     return length, _buffer(state, f"packed_{pack.name}", sizes, last, pack.element)
+
+
+def _whole(frame: LoopFrame, length: SSAValue, step: int) -> SSAValue:
+    """The least multiple of `step` that is not below a length."""
+    number = frame.number(step)
+    return frame.combined(arith.MuliOp, frame.combined(arith.CeilDivSIOp, length, number), number)
 
 
 def _make_sums(state: MappingState, pack: Pack) -> SSAValue:
