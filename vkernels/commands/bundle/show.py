@@ -16,7 +16,7 @@ from vkernels.targets.present import present_targets
 from vkernels.targets.target import Target
 
 from ..formatting import printable
-from ..results import table_of
+from ..results import print_table, table_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,7 +38,9 @@ def show_bundle(console: Console, bundle: Bundle) -> None:
     if made.command:
         console.print(printable(f"  {made.command}"), soft_wrap=True)
     for signature in bundle.signatures:
-        console.print(f"  signed by {signature.algorithm} key {signature.key}; `vk bundle verify` checks it")
+        console.print(
+            f"  signed by {signature.algorithm} key {signature.key}; `vk bundle verify` checks it", soft_wrap=True
+        )
     if not bundle.signatures:
         console.print("  not signed")
     sizes = {entry.name: entry for entry in manifest.files}
@@ -53,7 +55,7 @@ def show_bundle(console: Console, bundle: Bundle) -> None:
                 stored = sum(sizes[name].size for name in dict.fromkeys(code.binaries))
                 row = _sizes(code), code.target, code.rung, f"{stored:,}", _here(code, gpus)
                 table.add_row(*map(printable, row))
-            console.print(table)
+            print_table(table, console)
 
 
 def _sizes(code: Code) -> str:

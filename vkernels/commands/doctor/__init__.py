@@ -14,7 +14,7 @@ from vkernels.ir.optional_packages import missing_package
 
 from ..exits import Code
 from ..options import Json
-from ..results import check_writable, console_for, table_of, write_results
+from ..results import check_writable, console_for, print_table, table_of, write_results
 
 if TYPE_CHECKING:
     from .finding import Finding
@@ -38,7 +38,7 @@ def doctor(json: Json = None, bundles: Bundles = None) -> None:
     for each in findings:
         table.add_row(each.area if each.area != area else "", each.what, each.found, _mark(each))
         area = each.area
-    console.print(table)
+    print_table(table, console)
     console.print()
     for each in findings:
         if each.advice:
