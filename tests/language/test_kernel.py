@@ -182,7 +182,9 @@ def test_text_that_cannot_be_found():
         kernel.build(plain_signature(kernel))
 
 
-@pytest.mark.parametrize("other", [lambda: None, np.exp, int, 3, double], ids=str)
+@pytest.mark.parametrize(
+    "other", [lambda: None, np.exp, int, 3, double], ids=["lambda", "ufunc", "type", "number", "kernel"]
+)
 def test_only_functions_are_kernels(other):
     with pytest.raises(vk.UnsupportedError, match=r"(?s)expected a function, got .*Write a kernel with `def`"):
         vk.kernel(other)
