@@ -182,7 +182,7 @@ def with_host_flash(traces: Path, only: Sequence[str], host: int) -> Iterator[st
         bounds = trace.seconds / lower_bound(trace, moving).seconds
         first, rest = (" | ".join(f"{each:.4f}" for each in some) for some in (numbers, [bounds, *noisy]))
         line = f"| {trace.name} | {size} | {flash} | {first} | {moves} | {rest} |"
-        console.print(line)
+        console.print(line, soft_wrap=True)
         yield line
 
 
@@ -260,7 +260,7 @@ def main(
 ) -> None:
     """Measure, print, and write tables and plots."""
     if host_flash is not None:
-        console.print("\n".join(with_host_flash(traces, only or NAMES, host_flash)), markup=False)
+        console.print("\n".join(with_host_flash(traces, only or NAMES, host_flash)), markup=False, soft_wrap=True)
         return
     found = {name: measure(traces / f"{name}.json.gz", saving) for name in only or NAMES}
     few = [] if only else ["", *at_sizes(traces), "", *tight(traces, TIGHT)]

@@ -19,7 +19,7 @@ def as_written() -> AbstractContextManager[Any]:
     """Let functions run as they were written, if any was ever given to `torch.compile`."""
     if not _compiles():
         return nullcontext()
-    stance: AbstractContextManager[Any] = torch.compiler.set_stance("force_eager")  # type: ignore[no-untyped-call]
+    stance: AbstractContextManager[Any] = torch.compiler.set_stance("force_eager")
     return stance
 
 
