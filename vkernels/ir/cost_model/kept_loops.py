@@ -11,10 +11,11 @@ from .plan_batch import Numbers, PlanBatch
 def kept_along(loop: Loop, at: PlanBatch) -> Axes:
     """The fastest tile axes that a loop over chunks does not depend on, and what is in the same outermost loop neither:
     of the programs along them the first alone runs it."""
-    return at.terms.loops.setdefault(
-        ("kept", loop, loop.numbers, tuple(each.numbers for each in at.loops), at.loops, at.choices),
-        _kept_along(loop, at),
-    )  # type: ignore[no-any-return]
+    key = "kept", loop, loop.numbers, tuple(each.numbers for each in at.loops), at.loops, at.choices
+    found: Axes | None = at.terms.loops.get(key)
+    if found is None:
+        found = at.terms.loops[key] = _kept_along(loop, at)
+    return found
 
 
 def _kept_along(loop: Loop, at: PlanBatch) -> Axes:
