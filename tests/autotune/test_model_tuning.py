@@ -107,7 +107,7 @@ def test_what_is_no_model_is_refused(file: Path):
         (f"{file}:netwrk", vk.OptionError, "network"),
         (f"{file}:number", vk.OptionError, "number"),
         ("some_models:network", vk.OptionError, "FILE.py:FUNCTION"),
-        (f"{file.parent}/none.py:network", vk.FileError, "no file"),
+        (f"{file.parent}/none.py:network", vk.FileError, "no such file"),
     ):
         with pytest.raises(error, match=message):
             read_model(name)

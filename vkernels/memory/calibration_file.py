@@ -22,14 +22,16 @@ SIZES = ("device_bytes", "host_bytes", "flash_bytes")
 """Fields of a machine that are not part of a calibration: the planner sets them."""
 MACHINE = tuple(each.name for each in fields(MemoryMachine) if each.name not in SIZES)
 REQUIRED = ("to_host", "from_host", "to_flash", "from_flash", "host_seconds", "flash_seconds")
-WHOLE_BYTES = ("fault_bytes", "at_once", "flash_at_once")
+WHOLE_BYTES = ("fault_bytes", "translation_bytes", "at_once", "flash_at_once")
+LINKS = ("shared", "host_to_flash", "flash_to_host")
+"""Links that a machine may lack."""
 MachineFigures = msgspec.defstruct(
     "MachineFigures",
     [(name, Number) if name in REQUIRED else (name, Number | None | UnsetType, UNSET) for name in MACHINE],
     bases=(Record,),
     kw_only=True,
 )
-"""Figures of a machine; null is an infinite rate, or no `shared` link."""
+"""Figures of a machine; null is an infinite rate, or one of the `LINKS` that is not there."""
 
 FORMAT = "vkernels calibration"
 
@@ -72,7 +74,7 @@ def load(path: Path | str) -> Calibration:
     figures: dict[str, Any] = {}
     for name in MACHINE:
         value = getattr(found.machine, name)
-        if value is None and name != "shared":
+        if value is None and name not in LINKS:
             value = inf
         if value is not UNSET:
             figures[name] = int(value) if name in WHOLE_BYTES else value
