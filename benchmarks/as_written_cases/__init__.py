@@ -14,11 +14,12 @@ from . import (
     rotary,
     scans,
     selection,
+    stages,
     stencils,
 )
 
 FAMILIES = {
     "attention": attention, "rotary": rotary, "norms": norms, "selection": selection, "stencils": stencils,
     "products": products, "chained": chained, "decompositions": decompositions, "scans": scans, "moves": moves,
-    "layouts": layouts, "borders": borders,
+    "layouts": layouts, "borders": borders, "stages": stages,
 }  # fmt: skip

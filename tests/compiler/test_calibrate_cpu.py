@@ -96,6 +96,7 @@ def test_importing_and_looking_measure_nothing():
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("max_bytes", "rounds"),
     [(1 << 26, 3), pytest.param(measuring.MAX_BYTES, measuring.ROUNDS, marks=pytest.mark.thorough)],

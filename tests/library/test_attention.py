@@ -85,6 +85,7 @@ def test_any_scale(scale):
     assert_close(causal, reference(q, k, v, scale, causal=True), terms=70, scale=8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keys", [30, 3000, 14_000])
 def test_rows_of_scores_of_any_length(keys):
     """Kept in a core's cache with their exponentials, exponentials alone, and in memory."""

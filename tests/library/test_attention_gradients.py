@@ -61,6 +61,7 @@ def test_gradients_are_right(sizes, dtype, how):
         assert_close(found, gradient, terms=q.shape[2] * k.shape[2], scale=4 * scale_of(q))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", [0, pytest.param(1 << 16, marks=pytest.mark.thorough)])
 def test_gradients_are_right_with_less_memory_for_slopes(memory, monkeypatch):
     """Scores are computed again without memory, and with little some heads follow others."""

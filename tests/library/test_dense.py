@@ -101,6 +101,7 @@ def test_batches_of_any_strides():
         assert_close(batched_matmul(a, b, out=out), a.double() @ b.double(), terms=6, scale=4)
 
 
+@pytest.mark.slow
 def test_results_may_have_another_dtype():
     a, b = (normal((40, 40), torch.float16, fresh_seed() + n) for n in range(2))
     out, expected = poisoned((40, 40), torch.float32), a.double() @ b.double() + a[0].double()

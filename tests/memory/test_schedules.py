@@ -123,6 +123,7 @@ def test_the_bound_of_a_step_that_must_wait():
     assert run.seconds == pytest.approx(5 + 3)
 
 
+@pytest.mark.slow
 @needs_data
 @pytest.mark.parametrize("name", G10)
 def test_published_g10_is_reached_and_noise_costs_little(name):

@@ -25,6 +25,7 @@ def product(x: Float[vk.Tensor, "M K"], y: Float[vk.Tensor, "K N"], out: Float[v
     out[i, j] = vk.dot(x[i, k], y[k, j])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lanes", ["i", "j"])
 @pytest.mark.parametrize("chunk", [1, 3, 5, 7, 16, 33])
 def test_chunks_of_any_length_read_zeros_beyond_the_rows(lanes, chunk):

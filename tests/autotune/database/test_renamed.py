@@ -189,6 +189,7 @@ MEANINGS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [2, pytest.param(len(MEANINGS), marks=pytest.mark.thorough)])
 def test_kernels_that_differ_in_meaning_differ(changes: int, tmp_path: Path, choose: random.Random):
     """All texts that differ from a random one in as many places as `changes`, or fewer."""

@@ -99,6 +99,7 @@ def test_blocks_stay_in_registers_while_a_loop_runs(name: str, element: str, sig
     assert len(operations) <= 4 * 6 + 16
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("element", "signs", "instruction"),
     [("i8", "ss", "smmla"), ("i8", "uu", "ummla"), ("i8", "su", "usmmla"), ("bf16", "ss", "bfmmla")],
@@ -116,6 +117,7 @@ def test_registers_of_sve_hold_several_blocks(element: str, signs: str, instruct
     assert len(operations) <= 4 * 6 + 4 + 6 + 8
 
 
+@pytest.mark.slow
 def test_sdot_takes_registers_of_512_bits() -> None:
     plan = Plan({"i": 8, "j": 32}, {"k": 4}, packs=("a", "b"), lanes="j", order=("j", "i"))
     facts = Facts({"M": 64, "N": 96, "K": 256}, distinct=True)

@@ -156,6 +156,7 @@ def test_a_planned_softmax_computes_what_was_written(kind, data):
     np.testing.assert_allclose(out, exact / exact.sum(-1, keepdims=True), rtol=1e-5, err_msg=str((plan, seed)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["cpu", "gpu"])
 @settings(max_examples=4, **QUICKLY)
 @given(data=st.data())

@@ -59,6 +59,7 @@ def test_int8_is_exact_for_all_signs(
     np.testing.assert_array_equal(out, product(a, b, signs))
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(("shape", "turned"), CASES)
 @pytest.mark.parametrize("tile", TILES)

@@ -94,6 +94,7 @@ def test_special_numbers_are_as_those_of_f32(packs: tuple[str, ...]) -> None:
     np.testing.assert_allclose(out[rest], exact[rest], rtol=2.0**-22)
 
 
+@pytest.mark.slow
 @pytest.mark.sample(2)
 @pytest.mark.skipif(SPLIT not in host_dot_units(), reason="this processor's matrix unit takes no bf16, or f16 too")
 @pytest.mark.parametrize("tile", [(32, 32), (16, 48), (5, 21)])
