@@ -262,6 +262,7 @@ from tests.compiler.workers.test_workers import CompilePool, MISBEHAVING, job
 with CompilePool(2, compiler=MISBEHAVING) as pool:
     for file in sys.argv[1:]:
         future = pool.submit(job("spawn-and-hang " + file))
+    print("waiting", flush=True)
     future.result({PATIENCE})
 """
 
@@ -271,7 +272,11 @@ def test_no_process_outlives_the_parent(tmp_path, how):
     files = [tmp_path / "one", tmp_path / "two"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path)}
     command = [sys.executable, "-c", PARENT, *map(str, files)]
-    with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL, start_new_session=True) as parent:
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+    ) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == b"waiting\n"  # an interrupt while a job is handed over is another test's
         numbers = [number for file in files for number in processes_in(file)]
         assert len(numbers) == 4
         assert all(map(runs, numbers))
