@@ -51,6 +51,7 @@ def test_points_asked_for_before_any_is_told_differ_too(name: str, space: Search
     assert sorted(map(repr, asked)) == sorted(map(repr, space))
 
 
+@pytest.mark.slow
 @EVERY
 @settings(max_examples=8)
 @given(seed=seeds, after=st.integers(0, 45))

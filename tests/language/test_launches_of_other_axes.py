@@ -89,6 +89,7 @@ def test_results_of_atomics_among_the_programs_of_their_part(size):
         np.testing.assert_array_equal(out, np.sort(key))
 
 
+@pytest.mark.slow
 @pytest.mark.sample(4)
 @pytest.mark.parametrize(
     "pin",

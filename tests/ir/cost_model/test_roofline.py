@@ -140,6 +140,7 @@ def test_a_loop_takes_as_long_as_what_its_trips_wait_for():
     assert found.parts["chain"] == pytest.approx(4 * (1 << 16) / LIMITS.clock)  # a fused product and sum
 
 
+@pytest.mark.slow
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("target", ["h100-sxm5-80", "rtx4090", "mi300x"])
 @pytest.mark.parametrize("name", [*KERNELS, *TEXTS])
