@@ -16,7 +16,7 @@ from vkernels.ir.cost_model.loops import LINE
 from .calibrate_accesses import MeasureCycles
 from .calibration_accesses import BESIDE, CHAINS
 from .calibration_instructions import ROW_BYTES, SHUFFLES, WORDS, instruction_loops
-from .calibration_loops import LOADED_VECTORS, Loops, compiled_loops
+from .calibration_loops import LOADED_VECTORS, Loops, buffer, compiled_loops
 from .calibration_matrix import MATRIX_BYTES, MATRIX_LOOPS, ROWS, SHAPE, TILES, matrix_loops, shapes
 
 SEED = 0
@@ -27,7 +27,7 @@ BRANCHES = 1 << 16
 PANEL = 2
 """Vectors of a row of a panel that is packed."""
 
-HALVES = 0x3F003F003F003F00
+BF16_HALVES = 0x3F003F003F003F00
 """Four bf16 of 0.5."""
 
 Code = Mapping[str, Callable[..., None]]
@@ -115,8 +115,7 @@ class InstructionMeasurement:
     def _of_matrices(self) -> dict[str, float]:
         if "products" not in self.code:
             return {}
-        memory = np.full(MATRIX_BYTES // 8 + 8, HALVES, np.int64)
-        memory = memory[-memory.ctypes.data % LINE // 8 :]
+        memory = buffer(MATRIX_BYTES, BF16_HALVES)
         for number, rows in enumerate((ROWS, ROWS // 2)):
             memory[number * SHAPE // 8 :][: SHAPE // 8] = np.frombuffer(shapes(rows), np.int64)
         taken = {name: self.cycles(self.code[name], (memory,)) for name in MATRIX_LOOPS}

@@ -82,9 +82,9 @@ class Loops:
     update: Callable[..., None]
 
 
-def buffer(size: int) -> Any:
-    """Memory aligned to 64 bytes. Every page is written, so that the system has allocated it."""
-    words = np.full(-(-size // 8) + 8, HALVES, dtype=np.int64)
+def buffer(size: int, word: int = HALVES) -> Any:
+    """Memory aligned to 64 bytes, full of a word of 8 bytes: so the system has allocated every page."""
+    words = np.full(-(-size // 8) + 8, word, dtype=np.int64)
     return words[-words.ctypes.data % 64 // 8 :]
 
 

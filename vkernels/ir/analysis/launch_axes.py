@@ -88,11 +88,11 @@ def axes_between_waits(kernel: KernelOp) -> Callable[[Operation], Collection[str
     """For each operation of a kernel, as written or in phases, the tile axes along which programs may run it at once:
     those of the kernel, or of what lies between two places where all programs wait."""
     step_of, tiles = grid_steps(kernel), _tiles(kernel)
+    if len({step_of(op) for op in kernel.body.block.ops}) == 1:
+        return lambda op: tiles
     parts: dict[int, list[_Named]] = {}
     for op in kernel.body.block.ops:
         parts.setdefault(step_of(op), []).append(_named(op, tiles))
-    if len(parts) == 1:
-        return lambda op: tiles
     found = dict(zip(parts, _alike(map(_union, parts.values())), strict=True))
     return lambda op: found[step_of(op)]
 
