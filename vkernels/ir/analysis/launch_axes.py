@@ -47,6 +47,15 @@ class LaunchAxes:
         """
         return tuple(_alike(_union(step.named for step in steps) for steps in self._parts(launches)))
 
+    def phases(self, launches: Collection[str]) -> tuple[tuple[str, ...], ...]:
+        """The phases of each launch, likewise."""
+        return tuple(tuple(phase for step in steps for phase in step.phases) for steps in self._parts(launches))
+
+    def scratchpads_across(self, launches: Collection[str]) -> list[str]:
+        """The labels of scratchpads that several launches access, likewise."""
+        found = [label for steps in self._parts(launches) for label in _union(s.named for s in steps).scratchpads]
+        return sorted({label for label in found if found.count(label) > 1})
+
     def of_phase(self, phase: str) -> frozenset[str]:
         """The tile axes of the programs that run a phase, if launches begin only where all programs wait."""
         if not self.waits:

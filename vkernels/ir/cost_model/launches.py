@@ -13,7 +13,7 @@ from ..analysis.kernel_analysis import KernelAnalysis
 from ..analysis.launch_axes import launch_axes
 from ..analysis.schedule.find_online import check_launches
 from ..analysis.schedule.nests import NestSchedule, label_of
-from ..dialect import AccessOp, KernelOp, PhaseOp, ScratchOp, axes_of
+from ..dialect import KernelOp, PhaseOp, axes_of
 from .item_widths import bytes_of
 from .loops import Axes, Loop, LoopAccess, LoopStep
 from .plan_batch import NO_TERMS, PlanBatch
@@ -37,11 +37,7 @@ def cuts_of(kernel: KernelOp) -> tuple[str, ...]:
 
 def phases_of_launches(kernel: KernelOp, launches: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     """The phases of each launch of a kernel that is cut after some."""
-    numbers = _launch_of(kernel, launches)
-    found: dict[int, list[str]] = {}
-    for op, number in numbers.items():
-        found.setdefault(number, []).extend(each.phase.data for each in op.walk() if isinstance(each, PhaseOp))
-    return tuple(tuple(found[number]) for number in sorted(found))
+    return launch_axes(kernel).phases(launches)
 
 
 def launch_of_phases(launched: Sequence[Sequence[str]]) -> dict[str, int]:
@@ -51,12 +47,7 @@ def launch_of_phases(launched: Sequence[Sequence[str]]) -> dict[str, int]:
 
 def scratchpads_across(kernel: KernelOp, launches: Sequence[str]) -> list[str]:
     """The labels of scratchpads that several launches access."""
-    accessed: dict[str, set[int]] = {}
-    for top, number in _launch_of(kernel, launches).items():
-        for op in top.walk():
-            if isinstance(op, AccessOp) and isinstance(op.base.owner, ScratchOp):
-                accessed.setdefault(op.base.owner.label.data, set()).add(number)
-    return sorted(label for label, numbers in accessed.items() if len(numbers) > 1)
+    return launch_axes(kernel).scratchpads_across(launches)
 
 
 def cut_loops(loops: Sequence[Loop], schedule: NestSchedule, tiles: Axes, launches: Sequence[str]) -> tuple[Loop, ...]:
