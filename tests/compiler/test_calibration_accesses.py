@@ -13,24 +13,6 @@ from vkernels.compiler.calibration_loops import LARGE, LargeMemory, buffer, loop
 from vkernels.ir.core_costs import CoreCosts
 from vkernels.targets.cpu_rates import OF_ACCESSES
 
-WIDTHS = (16, 32, 64)
-
-
-@pytest.fixture(params=WIDTHS)
-def width(request):
-    from vkernels.targets.host_cpu import cpu_limits
-
-    if request.param > cpu_limits().register_bytes:
-        pytest.skip("this processor has narrower vectors")
-    return request.param
-
-
-@pytest.fixture
-def random():
-    seed = int(np.random.SeedSequence().generate_state(1)[0])
-    print("seed", seed)
-    return np.random.default_rng(seed)
-
 
 @pytest.mark.parametrize("name", ["atomic", "update"])
 def test_additions_to_memory_add_up(width, random, name):

@@ -20,20 +20,6 @@ UNMEASURED = {"contended", "way", "buffered"}
 """Of two cores, of the system, and of the family."""
 
 
-@pytest.fixture(params=[16, 32, 64])
-def width(request):
-    if request.param > cpu_limits().register_bytes:
-        pytest.skip("this processor has narrower vectors")
-    return request.param
-
-
-@pytest.fixture
-def random():
-    seed = int(np.random.SeedSequence().generate_state(1)[0])
-    print("seed", seed)
-    return np.random.default_rng(seed)
-
-
 def has_matrices():
     return any(name.startswith("amx") for name in cpu_limits().dot_units)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from .backends.llvm import host_features, host_processor
 from .calibration_accesses import access_loops
-from .calibration_text import function_text, joined, passes_text, sums_text
+from .calibration_text import function_text, joined, passes_text, steps_text, sums_text
 
 MULTIPLY_ADDS = 10
 """Independent multiply-adds of vectors in a step: more than two units with a latency of four cycles can hold."""
@@ -169,23 +169,9 @@ def _arithmetic(name: str, floats: str, sums: int, links: int) -> str:
         for k in range(links)
         for n in range(sums)
     ]
-    return f"""
-define void @{name}(i64 %memory, i64 %steps) {{
-entry:
-  %at = inttoptr i64 %memory to ptr
-  %a = load {floats}, ptr %at, align 8
-  br label %loop
-loop:
-  %n = phi i64 [0, %entry], [%next, %loop]
-  {joined(body)}
-  %next = add i64 %n, 1
-  %more = icmp slt i64 %next, %steps
-  br i1 %more, label %loop, label %done
-done:
-  %out = getelementptr {floats}, ptr %at, i64 1
-  {joined(f"store volatile {floats} %s{n}_{links}, ptr %out, align 8" for n in range(sums))}
-  ret void
-}}"""
+    kept = [f"store volatile {floats} %s{n}_{links}, ptr %out, align 8" for n in range(sums)]
+    first = [f"%a = load {floats}, ptr %at, align 8"]
+    return steps_text(name, first, body, [f"%out = getelementptr {floats}, ptr %at, i64 1", *kept])
 
 
 def _reading(name: str, words: str) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from .calibration_text import joined
+from .calibration_text import steps_text
 
 TILES = 4
 """Tiles of a step, and products."""
@@ -89,23 +89,8 @@ def _staged() -> Sequence[str]:
 def _function(name: str, first: Iterable[str], body: Iterable[str]) -> str:
     """`body` runs `%steps` times, with pointers `%at_0`, … to tiles of the memory, behind the two sets of shapes."""
     tiles = [f"%at_{n} = getelementptr i8, ptr %at, i64 {2 * SHAPE + n * TILE}" for n in range(8)]
-    return f"""
-define void @{name}(i64 %memory, i64 %steps) {{
-entry:
-  %at = inttoptr i64 %memory to ptr
-  %low = getelementptr i8, ptr %at, i64 {SHAPE}
-  {joined(tiles)}
-  %a = load <16 x float>, ptr %at_7, align 64
-  call void @llvm.x86.ldtilecfg(ptr %at)
-  {joined(first)}
-  br label %loop
-loop:
-  %n = phi i64 [0, %entry], [%next, %loop]
-  {joined(body)}
-  %next = add i64 %n, 1
-  %more = icmp slt i64 %next, %steps
-  br i1 %more, label %loop, label %done
-done:
-  call void @llvm.x86.tilerelease()
-  ret void
-}}"""
+    begin = [
+        f"%low = getelementptr i8, ptr %at, i64 {SHAPE}", *tiles, "%a = load <16 x float>, ptr %at_7, align 64",
+        "call void @llvm.x86.ldtilecfg(ptr %at)", *first,
+    ]  # fmt: skip
+    return steps_text(name, begin, body, ["call void @llvm.x86.tilerelease()"])

@@ -23,6 +23,26 @@ entry:
 {passes}"""
 
 
+def steps_text(name: str, first: Iterable[str], body: Iterable[str], last: Iterable[str]) -> str:
+    """A function of memory and steps, whose body runs `%steps` times. `first`, `last`: what comes before and after."""
+    return f"""
+define void @{name}(i64 %memory, i64 %steps) {{
+entry:
+  %at = inttoptr i64 %memory to ptr
+  {joined(first)}
+  br label %loop
+loop:
+  %n = phi i64 [0, %entry], [%next, %loop]
+  {joined(body)}
+  %next = add i64 %n, 1
+  %more = icmp slt i64 %next, %steps
+  br i1 %more, label %loop, label %done
+done:
+  {joined(last)}
+  ret void
+}}"""
+
+
 def passes_text(
     body: Iterable[str], first: str, element: str, step: int, carried: Iterable[str], kept: Iterable[str],
     last: str = "loop",
