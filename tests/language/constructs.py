@@ -267,3 +267,11 @@ def unsigned(
     best[i] = vk.max(vk.minimum(value, bright), axis=j)
     vk.atomic_max(total[index[i]], best[i].to(vk.uint32) * 2)
     row[i, j] = x[far[i], j] + vk.cumulative_min(value, axis=j)
+
+
+@vk.kernel
+def positions(halves: Float[vk.Tensor, "M N"], place: Int[vk.Tensor, "M N"]):
+    """An axis, and a sum of axes, is the tile of its positions: it has a dtype and is converted as one."""
+    i, j = vk.tile("M"), vk.whole("N")
+    halves[i, j] = vk.zeros((i, j), j.dtype) + (i + 2 * j).to(vk.float32) / 2
+    place[i, j] = j.to(vk.int8) + vk.zeros((i, j), (2 * i + 1).dtype)

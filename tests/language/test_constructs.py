@@ -196,6 +196,15 @@ def test_triangle():
     torch.testing.assert_close(means, torch.tensor([4.0, 6 + 7 + 8, 3 + 3 + 3 + 2 + 0 + 2]))
 
 
+@pytest.mark.parametrize("run", [constructs.positions, constructs.positions.interpret], ids=["compiled", "interpreted"])
+def test_positions_are_tiles_of_integers(run):
+    """`to` of an axis keeps the low bits of its positions, as that of a tile does."""
+    halves, place = np.full((3, 300), np.nan, np.float32), np.full((3, 300), -1, np.int64)
+    run(halves, place)
+    np.testing.assert_array_equal(halves, (np.arange(3)[:, None] + 2 * np.arange(300)) / 2)
+    np.testing.assert_array_equal(place, np.broadcast_to(np.arange(300).astype(np.int8), (3, 300)))
+
+
 def test_formats():
     x = torch.tensor([1.0, 3.14159, -2.71828]).to(torch.bfloat16)
     out, scalar, seen = poisoned(3, dtype=torch.float64), torch.tensor(0.25), torch.tensor(0.0)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from vkernels.ir.errors import ArgumentError
 
-from .dtypes import DType, complex64, complex128, float64
+from .dtypes import DType, complex64, complex128, float64, int64
 from .operation import current
 
 if TYPE_CHECKING:
@@ -68,6 +68,14 @@ class Operand:
     def __invert__(self) -> Any:
         return current().unary("~", self)
 
+    def to(self, dtype: DType) -> Any:
+        """The same values in another dtype.
+
+        Conversion to f16, bf16 and f8 rounds to nearest. Float to integer rounds towards zero and saturates; NaN gives
+        0. Integer to integer keeps the low bits.
+        """
+        return current().cast(self, dtype)
+
     if TYPE_CHECKING:  # the front end reads `==` and `!=` in kernels; in Python they compare identities
 
         def __eq__(self, other: Any) -> Any: ...
@@ -90,6 +98,9 @@ class Axis(Operand):
     size: Tile
     """The number of positions along the axis, as a value."""
 
+    dtype: ClassVar[DType] = int64
+    """Of its positions."""
+
     def __str__(self) -> str:
         return self.name
 
@@ -108,14 +119,6 @@ class Tile(Operand):
     weak: bool = False
     size: str | None = None
     covers: Extent = None
-
-    def to(self, dtype: DType) -> Tile:
-        """The same values in another dtype.
-
-        Conversion to f16, bf16 and f8 rounds to nearest. Float to integer rounds towards zero and saturates; NaN gives
-        0. Integer to integer keeps the low bits.
-        """
-        return current().cast(self, dtype)  # type: ignore[no-any-return]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -153,10 +156,6 @@ class ComplexTile(Operand):
         """The axes' names, in order."""
         return tuple(axis.name for axis in self.axes)
 
-    def to(self, dtype: DType) -> ComplexTile:
-        """The same values in another complex dtype."""
-        return current().cast(self, dtype)  # type: ignore[no-any-return]
-
 
 @dataclass(frozen=True, eq=False)
 class Affine(Operand):
@@ -165,6 +164,9 @@ class Affine(Operand):
     terms: tuple[tuple[Axis, int], ...]
     constant: int = 0
     offset: Tile | None = None
+
+    dtype: ClassVar[DType] = int64
+    """Of its values."""
 
 
 class AddressableValue:

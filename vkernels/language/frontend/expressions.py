@@ -150,8 +150,8 @@ _ATTRIBUTES: dict[type, tuple[str, ...]] = {
     ComplexScratch: ("dtype", "axes"),
     ComplexTile: ("dtype", "axes", "real", "imag", "to"),
     Tile: ("dtype", "axes", "to"),
-    Axis: ("size", "name"),
-    Affine: (),
+    Axis: ("size", "name", "dtype", "to"),
+    Affine: ("dtype", "to"),
     DType: ("name", "bits", "is_float", "is_int", "is_uint", "is_bool", "is_complex"),
 }
 

@@ -29,12 +29,7 @@ class WholeAxes(ScaledOperands):
             if len(whole) == 1:
                 return whole[0]
             found = f"it has {listed(whole)}" if whole else f"{describe(tile)} has none"
-            raise Mistake(
-                AxisError,
-                f"expected a tile with one whole axis, {found}",
-                "Say along which: `axis=…`." if whole else "Whole axes are declared with `vk.whole`.",
-                value,
-            )
+            raise Mistake(AxisError, f"expected a tile with one whole axis, {found}", _which_axis(tile, whole), value)
         if not isinstance(axis, Axis):
             raise Mistake(
                 TypeMismatchError,
@@ -49,7 +44,7 @@ class WholeAxes(ScaledOperands):
             raise Mistake(
                 AxisError,
                 f"`{axis.name}` is a tile axis: its positions are split over programs",
-                f"To combine all of them in one program, declare `{axis.name} = vk.whole(…)`.",
+                _made_whole(axis),
                 axis,
             )
         return axis
@@ -179,3 +174,16 @@ def _accumulator(dtype: DType) -> DType:
     if dtype.bits > 32:
         return dtype
     return uint32 if dtype.is_uint and dtype.bits > 8 else int32
+
+
+def _which_axis(tile: Tile, whole: list[Axis]) -> str:
+    """What would help where no axis is given: the tile has several whole ones, or none."""
+    if whole:
+        return "Say along which: `axis=…`."
+    if not tile.axes:
+        return "It is one value already."
+    return f"The positions of `{tile.axes[0].name}` are split over programs. {_made_whole(tile.axes[0])}"
+
+
+def _made_whole(axis: Axis) -> str:
+    return f"To combine all of them in one program, declare `{axis.name} = vk.whole(…)`."
