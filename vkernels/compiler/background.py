@@ -6,14 +6,17 @@ import what it needs, and a forked one cannot use the threads of libraries that 
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from vkernels.ir.system_resources import scarcity_of
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -91,6 +94,24 @@ def start_in_background(work: Callable[[], T], name: str) -> Future[T]:
             raise
         _run(work, future)
     return future
+
+
+class InBackground(Generic[T]):
+    """What is made in the background when it is first asked for. Where that fails there is none."""
+
+    def __init__(self, make: Callable[[], T], name: str, what: str):
+        self._make, self._name, self._what = make, name, what
+        self._made: Future[T] | None = None
+
+    def __call__(self) -> T | None:
+        if self._made is None:
+            self._made = start_in_background(self._make, self._name)
+            self._made.add_done_callback(self._log_failure)
+        return self._made.result() if self._made.done() and self._made.exception() is None else None
+
+    def _log_failure(self, made: Future[T]) -> None:
+        if error := made.exception():
+            _log.info("%s has no code for %s: %s", self._name, self._what, error)
 
 
 def checkpoint() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Literal, TypeAlias
 
 Resource: TypeAlias = Literal["threads", "blocks", "registers", "shared", "barriers"]
@@ -117,6 +118,37 @@ def occupancy(sizes: NvidiaSizes | AmdSizes, use: BinaryUse) -> Occupancy:
     return _nvidia(sizes, use) if isinstance(sizes, NvidiaSizes) else _amd(sizes, use)
 
 
+def taken_parts(sizes: NvidiaSizes | AmdSizes, use: BinaryUse) -> dict[Resource, Fraction]:
+    """What one program takes of a multiprocessor, as parts of each resource that bounds how many it holds.
+
+    It holds programs of several kernels at once while no resource's parts add up to more than 1; of one kernel, as many
+    as `occupancy` says. The program is one that fits by itself.
+    """
+    warps = _units(use.threads, sizes.warp)
+    if isinstance(sizes, AmdSizes):
+        return _taken_of_amd(sizes, use, warps)
+    found: dict[Resource, Fraction] = {"threads": Fraction(warps, sizes.warps), "blocks": Fraction(1, sizes.blocks)}
+    if use.registers:
+        held = sizes.registers // sizes.partitions // _nvidia_registers_a_warp(sizes, use.registers) * sizes.partitions
+        found["registers"] = Fraction(warps, held)
+    if shared := _rounded(use.shared + sizes.shared_reserved, sizes.shared_unit):
+        found["shared"] = Fraction(shared, sizes.shared)
+    if use.barriers and sizes.barriers:
+        found["barriers"] = Fraction(use.barriers, sizes.barriers)
+    return found
+
+
+def _taken_of_amd(sizes: AmdSizes, use: BinaryUse, warps: int) -> dict[Resource, Fraction]:
+    found: dict[Resource, Fraction] = {"threads": Fraction(warps, sizes.warps * sizes.partitions)}
+    if warps > 1:
+        found["blocks"] = Fraction(1, sizes.blocks)
+    if (waves := _amd_waves_by_registers(sizes, use)) is not None:
+        found["registers"] = Fraction(warps, waves * sizes.partitions)
+    if use.shared:
+        found["shared"] = Fraction(_rounded(use.shared, sizes.shared_unit), sizes.shared)
+    return found
+
+
 def _nvidia(sizes: NvidiaSizes, use: BinaryUse) -> Occupancy:
     """As NVIDIA's calculator counts (`cuda_occupancy.h` of CUDA 13.0), with shared memory carved out as asked."""
     warps = _units(use.threads, sizes.warp)
@@ -136,11 +168,15 @@ def _nvidia(sizes: NvidiaSizes, use: BinaryUse) -> Occupancy:
 
 def _nvidia_by_registers(sizes: NvidiaSizes, registers: int, warps: int) -> int:
     """Each partition holds whole warps; a block is refused by the registers of its warps dealt evenly to them."""
-    a_warp = _rounded(registers * sizes.warp, sizes.register_unit)
+    a_warp = _nvidia_registers_a_warp(sizes, registers)
     dealt = a_warp * _rounded(warps, sizes.partitions)
     if registers > sizes.thread_registers or dealt > sizes.block_registers:
         return 0
     return sizes.registers // sizes.partitions // a_warp * sizes.partitions // warps
+
+
+def _nvidia_registers_a_warp(sizes: NvidiaSizes, registers: int) -> int:
+    return _rounded(registers * sizes.warp, sizes.register_unit)
 
 
 def _amd(sizes: AmdSizes, use: BinaryUse) -> Occupancy:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vkernels.ir.occupancy import AmdSizes, BinaryUse, NvidiaSizes, occupancy, unified_registers
+from vkernels.ir.occupancy import AmdSizes, BinaryUse, NvidiaSizes, occupancy, taken_parts, unified_registers
 from vkernels.targets import known_targets
 
 CASES = Path(__file__).parents[4] / "shared" / "facts" / "occupancy_cases.csv"
@@ -153,3 +153,20 @@ def test_what_is_held_fits(sizes, use):
 def test_a_program_cannot_take_less_than_nothing(nonsense):
     with pytest.raises(ValueError, match="a program cannot take"):
         BinaryUse(**{"registers": 1, **nonsense})
+
+
+@given(
+    sizes=st.sampled_from(list(SIZES.values())), warps=st.integers(1, 32), registers=st.integers(1, 256),
+    shared=st.integers(0, 1 << 18), barriers=st.integers(0, 16),
+)  # fmt: skip
+def test_parts_that_programs_take_of_a_multiprocessor_add_up_to_its_occupancy(
+    sizes, warps, registers, shared, barriers
+):
+    if not isinstance(sizes, (NvidiaSizes, AmdSizes)):
+        return
+    use = BinaryUse(warps * sizes.warp, registers, shared, barriers, scalars=registers)
+    found = occupancy(sizes, use)
+    if found.blocks:
+        parts = taken_parts(sizes, use)
+        assert max(parts.values()) * found.blocks <= 1 < max(parts.values()) * (found.blocks + 1)
+        assert {name for name, part in parts.items() if part * (found.blocks + 1) > 1} == set(found.limited_by)

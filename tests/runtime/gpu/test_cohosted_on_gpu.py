@@ -5,21 +5,34 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 
 import pytest
 import torch
 
 import vkernels as vk
 from tests.compiler.test_code_providers import finished
+from vkernels.ir.cost_model.gpu import CACHE_HELD
 from vkernels.ir.errors import OptionError
+from vkernels.ir.planning.programs_beside import HeldPrograms
 from vkernels.library.rows import softmax_rows
 from vkernels.runtime import cohosted_calls
 from vkernels.runtime.coordinator import gpu_company
 from vkernels.runtime.coordinator.cohost import LEASE
-from vkernels.runtime.coordinator.gpu_company import CALLS, EPOCH, RETRY, SAMPLED_EVERY, Decided, GpuCompany
+from vkernels.runtime.coordinator.gpu_company import (
+    CALLS,
+    EPOCH,
+    RETRY,
+    SAMPLED_EVERY,
+    Decided,
+    GpuCompany,
+    TaskNeeds,
+    together,
+)
 from vkernels.runtime.dispatch import Launcher
+from vkernels.runtime.gpu.shares import SharingCalls
 from vkernels.runtime.threads import forget_calls
-from vkernels.targets import target_named
+from vkernels.targets import limits_of, target_named
 from vkernels.targets.slices.shares import share_of
 
 from .fakes import FakeDriver, OnGpu, use
@@ -38,7 +51,26 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
 
 
 def shared_by(monkeypatch: pytest.MonkeyPatch, tasks: int) -> None:
-    monkeypatch.setattr(GpuCompany, "decide", lambda self, need, kind, name: Decided(tasks))
+    monkeypatch.setattr(GpuCompany, "decide", lambda self, kind: Decided(tasks))
+
+
+@dataclass
+class Kind:
+    """Calls that need a part of the bandwidth of memory, and so many programs of a multiprocessor's shared memory."""
+
+    key: str
+    memory: float
+    programs: int = 0
+    shared: float = 0.0
+    is_ready: bool = True
+
+    @property
+    def name(self) -> str:
+        return f"kernel {self.key}"
+
+    def needs(self, tasks: int) -> TaskNeeds | None:
+        held = HeldPrograms(self.programs, (("shared memory", Fraction(self.shared).limit_denominator(100)),))
+        return TaskNeeds({"memory": self.memory}, held, 132) if self.is_ready else None
 
 
 def rows(deterministic: bool = False) -> tuple[Launcher, tuple[OnGpu, OnGpu]]:
@@ -86,19 +118,66 @@ def test_threads_share_while_their_calls_meet_and_their_needs_fit() -> None:
     now = [0.0]
     company = GpuCompany(lambda: now[0])
 
-    def other(need: float) -> int:
+    def other(kind: Kind) -> int:
         found: list[int] = []
-        thread = threading.Thread(target=lambda: found.append(company.decide(need, "other").tasks))
+        thread = threading.Thread(target=lambda: found.append(company.decide(kind).tasks))
         thread.start()
         thread.join()
         return found[0]
 
-    assert company.decide(0.5, "own").tasks == 1
-    assert other(0.5) == 2
-    assert company.decide(0.5, "own").tasks >= 2
-    assert company.decide(1.0, "own").tasks == 1, "1.5 times the bandwidth of memory"
+    own, more = Kind("own", 0.5), Kind("own", 1.0)
+    assert company.decide(own).tasks == 1
+    assert other(Kind("other", 0.5, is_ready=False)) == 1, "there is no code for its part yet"
+    assert company.decide(own).tasks == 1
+    assert company.stats() == ()
+    assert other(Kind("other", 0.5)) >= 2
+    assert company.decide(own).tasks >= 2
+    assert company.decide(more).tasks == 1, "1.5 times the bandwidth of memory"
     now[0] = LEASE
-    assert company.decide(0.5, "own").tasks == 1, "the other is gone"
+    assert company.decide(own).tasks == 1, "the other is gone"
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "what", "needed"),
+    [
+        ((64, 0.9), (64, 0.9), "shared memory", 2 * 64 * 0.9 / 132),
+        ((132, 0.5), (132, 0.4), "shared memory", 0.9),
+        ((132, 0.5), (132, 0.55), "shared memory", 2.0),  # none fits beside the other, whatever the sum
+        ((100, 0.5), (64, 0.6), "shared memory", 1.5),
+        ((1, 0.5), (1, 0.5), "memory", 0.2),
+    ],
+)
+def test_programs_of_all_tasks_must_fit_on_the_multiprocessors(
+    own: tuple[int, float], other: tuple[int, float], what: str, needed: float
+) -> None:
+    needs = [found for each in (own, other) if (found := Kind("any", 0.1, *each).needs(2)) is not None]
+    assert together(needs) == (what, pytest.approx(needed))
+
+
+def test_what_a_share_needs_is_what_its_code_takes(monkeypatch: pytest.MonkeyPatch, device: FakeDriver) -> None:
+    """Programs at once on half the device; parts of bandwidths and caches; less room where programs take more."""
+    found: list[TaskNeeds] = []
+    (launcher, pair), kind = rows(), list[SharingCalls]()
+    monkeypatch.setattr(GpuCompany, "decide", lambda self, each: kind.append(each) or Decided(1))
+    with vk.patient(), vk.cohost():
+        launcher(*pair)
+        for tasks in (2, 3):
+            assert kind[0].needs(tasks) is None, "made in the background"
+            finished()
+            needs = kind[0].needs(tasks)
+            assert needs is not None
+            found.append(needs)
+    assert kind[0].needs(40) is None
+    finished()
+    assert kind[0].needs(40) is None, "the device has no such parts"
+    for needs, multiprocessors in zip(found, (64, 44), strict=True):
+        assert needs.held.programs == device.blocks * (multiprocessors // 8 * 8)
+        assert set(dict(needs.held.taken)) >= {"threads", "registers", "programs"}
+        assert all(0 < part <= 1 for part in needs.all_parts().values())
+    assert found[0].parts["last cache"] == found[1].parts["last cache"] == pytest.approx(
+        2 * 4000 * 64 * 4 / (CACHE_HELD * limits_of(device.target(0)).cache)
+    )  # fmt: skip
+    assert together(found)[1] <= 1
 
 
 @dataclass
@@ -125,10 +204,10 @@ class Two:
         """A call of a thread by its number."""
         with pytest.MonkeyPatch.context() as patches:
             patches.setattr(threading, "get_ident", lambda: thread)
-            decided = self.company.decide(self.need, f"kind {thread}", f"kernel {thread}")
+            decided = self.company.decide(Kind(f"{thread}", self.need))
             if decided.is_sampled:
                 marks = iter((Passed(self.now), Passed(self.now + seconds)))
-                with self.company.measured(decided, f"kind {thread}", lambda: next(marks)):
+                with self.company.measured(decided, f"{thread}", lambda: next(marks)):
                     pass
         self.now += SAMPLED_EVERY
         return decided
@@ -214,12 +293,15 @@ def test_tasks_that_meet_on_a_gpu_are_shown(monkeypatch: pytest.MonkeyPatch, dev
     with vk.patient(), vk.cohost():
         launcher(*pair)
         assert shown == []
-        thread = threading.Thread(target=lambda: company.decide(0.1, "other", "other M=3"))
+        thread = threading.Thread(target=lambda: company.decide(Kind("other", 0.1)))
         monkeypatch.setattr(company, "_clock", lambda: 1.0)
         thread.start()
         thread.join()
         launcher(*pair)
-    assert shown == ["other M=3", "softmax_rows M=4000 N=64"]
+        assert shown == []
+        finished()  # now there is code for half of the device
+        launcher(*pair)
+    assert shown == ["kernel other", "softmax_rows M=4000 N=64"]
 
 
 def test_shares_are_slices() -> None:

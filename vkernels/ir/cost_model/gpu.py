@@ -36,6 +36,8 @@ MEMORY_SECTOR = 64
 """Bytes that memory hands out at least."""
 CACHE_REACHED = 0.4
 """Part of the paths from the last cache that programs fill: 5.5 to 7 of H100's 16.7 TB/s in microbenchmarks."""
+CACHE_HELD = 0.75
+"""Part of the last cache that keeps what is read again."""
 GPU_LEVEL_1 = 32 << 10
 """Bytes a multiprocessor that keep what a program reads again, at least; NVIDIA's also what shared memory leaves."""
 MEMORY_LATENCY = 7e-7
@@ -132,7 +134,7 @@ def gpu_times(at: PlanBatch, limits: Limits, registers: Numbers, shared: Numbers
     if at.choices.swizzle > 1:
         own = CacheTraffic(replace(at, choices=replace(at.choices, swizzle=1)), on_chip_counts=False, resident=at_once)
     read, written = own.missed(level_1 / resident, MEMORY_SECTOR)
-    missed, put = traffic.missed(limits.cache * 0.75, MEMORY_SECTOR, users=at_once)
+    missed, put = traffic.missed(limits.cache * CACHE_HELD, MEMORY_SECTOR, users=at_once)
     plain, tensor, on_chip, chain = gpu_work(at, limits)
     partial = at.partial_bytes() if at.choices.split is not None else 0
     chain = chain + combining_seconds(at, limits, partial, CACHE_LATENCY)

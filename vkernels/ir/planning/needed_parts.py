@@ -1,12 +1,13 @@
-"""What parts of a CPU a call keeps busy."""
+"""What parts of a device a call keeps busy."""
 
 from __future__ import annotations
 
 from ..cost_model.core_rates import cpu_rates
+from ..cost_model.gpu import CACHE_HELD
 from ..limits import Limits
 from .beside import CallDemand
 
-CORES, LEVEL_3, MEMORY, LAST_CACHE = "cores", "level 3", "memory", "last cache"
+CORES, LEVEL_2, LEVEL_3, MEMORY, LAST_CACHE = "cores", "level 2", "level 3", "memory", "last cache"
 
 
 def needed_parts(demand: CallDemand, share: Limits, whole: Limits) -> dict[str, float]:
@@ -21,5 +22,19 @@ def needed_parts(demand: CallDemand, share: Limits, whole: Limits) -> dict[str, 
         CORES: min(demand.programs, share.multiprocessors) / whole.multiprocessors,
         LEVEL_3: demand.part(LEVEL_3) * of_share.level_3 / of_whole.level_3,
         MEMORY: demand.part(MEMORY) * of_share.memory / of_whole.memory,
+        LAST_CACHE: demand.bytes / capacity if demand.bytes <= capacity else 0.0,
+    }
+
+
+def needed_parts_of_gpu(demand: CallDemand, share: Limits, whole: Limits) -> dict[str, float]:
+    """The same of a call on a share of a GPU's multiprocessors.
+
+    Bandwidth of the last cache (`level 2`) and of `memory`; `last cache`, as on a CPU. What its programs hold of
+    multiprocessors is not in it, see `HeldPrograms`.
+    """
+    capacity = max(1.0, CACHE_HELD * whole.cache)
+    return {
+        LEVEL_2: demand.part("cache") * share.cache_bandwidth / whole.cache_bandwidth,
+        MEMORY: demand.part(MEMORY) * share.memory_bandwidth / whole.memory_bandwidth,
         LAST_CACHE: demand.bytes / capacity if demand.bytes <= capacity else 0.0,
     }

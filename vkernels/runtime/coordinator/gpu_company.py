@@ -1,8 +1,9 @@
 """Tasks within `vk.cohost` whose calls meet on a GPU: how many share it, decided at each launch.
 
-Side by side, each runs the plan for its part of the multiprocessors, as long as the sum of the bandwidth of memory that
-they need is within what there is and the company's *oversubscription* on top. Otherwise each has the plan for the whole
-device, and the device runs their launches in turns.
+Side by side, each runs the plan for its part of the multiprocessors, as long as what they need together is within what
+there is and the company's *oversubscription* on top: bandwidth of memory and of the last cache, room in it, and
+registers, shared memory and threads of the multiprocessors, on which programs of all tasks must fit beside one another.
+Otherwise each has the plan for the whole device, and the device runs their launches in turns.
 
 Oversubscription adapts, by how long calls take: it grows a step while what the tasks get done side by side, as parts of
 what each gets done alone, is more than 1 together, and shrinks while it is less. It also grows slowly while they take
@@ -14,19 +15,48 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from vkernels.ir.fork_safe import fork_safe_lock
+from vkernels.ir.planning.programs_beside import HeldPrograms, crowded_out
 
-from .cohost import CALLS, DEAD_BAND, EPOCH, LEASE, MOST_COMPANY, RETRY, STEP, Company, CompanyStats
+from .cohost import CALLS, DEAD_BAND, EPOCH, LEASE, MOST_COMPANY, RETRY, STEP, Company, CompanyStats, scarcest
 from .launch_profile import Mark
 
 SAMPLED_EVERY = 2e-3
 """Seconds between two calls of a task that are measured, at least: marks cost the host time."""
 WEIGHT = 0.1
 """Of a new duration in the average."""
+
+
+@dataclass(frozen=True)
+class TaskNeeds:
+    """What a task's calls need side by side with others. `parts`: of bandwidths and caches of the whole device, by
+    name; `held`: their programs at once, on so many `multiprocessors`."""
+
+    parts: Mapping[str, float]
+    held: HeldPrograms
+    multiprocessors: int
+
+    def all_parts(self) -> dict[str, float]:
+        """Also of what multiprocessors have."""
+        return {**self.parts, **self.held.parts(self.multiprocessors)}
+
+
+class Kind(Protocol):
+    """Calls that take equally long. `name`: with sizes; `key`: what tells it from others."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def key(self) -> str: ...
+
+    def needs(self, tasks: int) -> TaskNeeds | None:
+        """What calls need on the share that each of so many tasks has; None while they cannot run there yet."""
+        ...
 
 
 @dataclass
@@ -51,11 +81,9 @@ class _Sample:
 
 @dataclass
 class _Present:
-    """A task's latest call. `need`: the part of the bandwidth of memory that it takes; `name`: of its kind."""
+    """A task's latest call."""
 
-    need: float = 0.0
-    kind: str = ""
-    name: str = ""
+    kind: Kind
     when: float = 0.0
     sampled_at: float = float("-inf")
     sample: _Sample | None = None
@@ -88,23 +116,28 @@ class GpuCompany:
         self._ratios: dict[int, _Ratios] = {}
         """By the company's `id`: both are forgotten together."""
 
-    def decide(self, need: float, kind: str, name: str = "") -> Decided:
-        """This thread makes a call of a kind, `name` for people, that takes a part of the bandwidth of memory."""
+    def decide(self, kind: Kind) -> Decided:
+        """This thread makes a call of a kind."""
         now, thread = self._clock(), threading.get_ident()
         with self._lock:
-            own = self._present.setdefault(thread, _Present())
-            own.need, own.kind, own.name, own.when = need, kind, name, now
+            own = self._present.get(thread)
+            if own is None:
+                own = self._present[thread] = _Present(kind)
+            own.kind, own.when = kind, now
             self._look(own, thread, now)
             for each in [each for each, found in self._present.items() if now - found.when >= LEASE]:
                 del self._present[each]
-            everybody = list(self._present.values())
+            everybody = [found.kind for found in self._present.values()]
             is_sampled = own.sample is None and now - own.sampled_at >= SAMPLED_EVERY
             if is_sampled:
                 own.sampled_at = now
             if len(everybody) < 2:
                 return Decided(1, None, is_sampled)
+            needs = [found for each in everybody if (found := each.needs(len(everybody))) is not None]
+            if len(needs) < len(everybody):
+                return Decided(1)
             company = self._company(everybody, now)
-            company.what, company.needed = "memory", sum(found.need for found in everybody)
+            company.what, company.needed = together(needs)
             if company.fits:
                 company.beside += 1
                 return Decided(len(everybody), company, is_sampled)
@@ -135,8 +168,8 @@ class GpuCompany:
                 for each in self._companies.values()
             )  # fmt: skip
 
-    def _company(self, everybody: Sequence[_Present], now: float) -> Company:
-        kinds = tuple(sorted(found.kind for found in everybody))
+    def _company(self, everybody: Sequence[Kind], now: float) -> Company:
+        kinds = tuple(sorted(each.key for each in everybody))
         found = self._companies.get(kinds)
         if found is None:
             if len(self._companies) >= MOST_COMPANY:
@@ -166,6 +199,20 @@ class GpuCompany:
                 company.gain, company.changed = gain, now
                 if abs(gain - 1) > DEAD_BAND:
                     company.grow(STEP if gain > 1 else -STEP)
+
+
+def together(needs: Sequence[TaskNeeds]) -> tuple[str, float]:
+    """What tasks that run side by side need most of, and how much of it, as a part of what there is.
+
+    Where programs do not all fit beside one another: 1, and the part of a task's programs that has to wait.
+    """
+    parts = [each.all_parts() for each in needs]
+    waits = crowded_out(needs[0].multiprocessors, tuple(each.held for each in needs))
+    if waits <= 0:
+        return scarcest(parts)
+    of_multiprocessors = {name for each in needs for name, _ in each.held.taken}
+    what, _ = scarcest([{name: part for name, part in each.items() if name in of_multiprocessors} for each in parts])
+    return max((what, 1 + waits), scarcest(parts), key=lambda each: each[1])
 
 
 COMPANIES: dict[int, GpuCompany] = {}

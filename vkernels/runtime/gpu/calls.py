@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import Future
 from dataclasses import replace
 from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 from vkernels.compiler.arguments import Arguments
-from vkernels.compiler.background import start_in_background
+from vkernels.compiler.background import InBackground
 from vkernels.compiler.call_profiles import CallKey, call_key
 from vkernels.compiler.code_providers import CodeProvider, provider_of, run_with_less_memory
 from vkernels.compiler.compilation import Compilation
 from vkernels.compiler.compile_gpu import CompiledGpu
-from vkernels.compiler.request import CompileTarget
-from vkernels.compiler.size_classes import EXACT, WIDE
-from vkernels.ir.errors import ArgumentError, Error, OutOfMemoryError, SlowPlanWarning, warn_caller
+from vkernels.compiler.size_classes import WIDE
+from vkernels.ir.errors import ArgumentError, OutOfMemoryError, SlowPlanWarning, warn_caller
 from vkernels.ir.plan import Plan
-from vkernels.targets import limits_of
-from vkernels.targets.slices.shares import share_of
 
 from .. import cohosted_calls
 from ..coordinator.gpu_company import company_on
 from ..events import LaunchRecord
 from .bound_executable import BoundGpuExecutable
 from .device import GpuDevice
-from .loading import LoadedLaunch, load
+from .loading import loaded_on
 from .packing import pack
 
-_log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from .shares import SharingCalls
 
 Run = Callable[[Sequence[int], Sequence[bool | int | float]], None]
 """Starts a call on tensors at these addresses, with these scalars."""
@@ -52,7 +49,7 @@ class GpuCalls:
         self._plain: set[Hashable] = set()
         self._warned: set[Hashable] = set()
         self._last: BoundGpuExecutable | None = None
-        self._on_shares: dict[Hashable, InBackground] = {}
+        self._kinds: dict[Hashable, SharingCalls] = {}
 
     def run(self, addresses: Sequence[int], scalars: Sequence[bool | int | float]) -> None:
         """Start the kernel on tensors at these addresses, with these scalars, in the order of the parameters."""
@@ -145,72 +142,39 @@ class GpuCalls:
         """What runs a call of this thread's task: code for the part of the device that it has now, or for all of it."""
         if self._compilation.request.is_deterministic or self._is_captured():
             return whole.run
-        company, kind = company_on(self._device.number), self._call_key
-        decided, runnable = company.decide(self._memory_need, kind.digest, str(kind)), whole
+        company, kind = company_on(self._device.number), self._kind(key, addresses)
+        decided, runnable = company.decide(kind), whole
         if decided.company is not None:
             cohosted_calls.show()
         if decided.tasks > 1:
-            share = self._share_code(key, addresses, decided.tasks)()
+            share = kind.share(decided.tasks)
             if share is None:
                 return whole.run
-            runnable = share
+            runnable = share.bound
         if not decided.is_sampled:
             return runnable.run
 
         def run(addresses: Sequence[int], scalars: Sequence[bool | int | float]) -> None:
             driver = self._device.driver
-            with driver.on(self._device.number), company.measured(decided, kind.digest, driver.mark):
+            with driver.on(self._device.number), company.measured(decided, kind.key, driver.mark):
                 runnable.run(addresses, scalars)
 
         return run
 
-    def _share_code(self, key: Hashable, addresses: Sequence[int], tasks: int) -> InBackground:
-        """The code for one of so many parts of the device."""
-        share = self._on_shares.get((key, tasks))
-        if share is None:
-            bind, name = partial(self._bind_share, self._at(addresses), tasks), self._compilation.request.kernel.name
-            share = self._on_shares.setdefault((key, tasks), InBackground(bind, name, f"one of {tasks} parts"))
-        return share
+    def _kind(self, key: Hashable, addresses: Sequence[int]) -> SharingCalls:
+        """What tells these calls from those of other tasks, with their code for parts of the device."""
+        kind = self._kinds.get(key)
+        if kind is None:
+            from .shares import SharingCalls, share_for  # which most processes need not
+
+            make = partial(share_for, self._compilation, self._device, self._at(addresses), bind=self._bind)
+            kind = self._kinds.setdefault(key, SharingCalls(str(self._call_key), self._call_key.digest, make))
+        return kind
 
     @cached_property
     def _call_key(self) -> CallKey:
         """What calls are known by where they are measured."""
         return call_key(self._compilation, self._compilation.request.arguments, self._device.target.name)
-
-    @cached_property
-    def _memory_need(self) -> float:
-        """The part of the bandwidth of memory that calls take, as modelled; 0 where that cannot be modelled."""
-        from vkernels.ir.planning.one_plan import model_plan
-
-        assert self._last is not None, "after code was found"
-        exact = self._compilation.of_class(EXACT)
-        try:
-            times = model_plan(exact.plans.space, self._last.plan)
-        except Error:
-            return 0.0
-        seconds = float(times.seconds)
-        return min(1.0, float(times.parts.get("memory", 0.0)) / seconds) if seconds > 0 else 0.0
-
-    def _bind_share(self, arguments: Arguments, tasks: int) -> BoundGpuExecutable:
-        """The code of the plan that is tuned, or else planned, for an equal part of the multiprocessors.
-
-        As many programs run at once as the part holds. Raises `Error` where there is no such part or plan.
-        """
-        request, device = self._compilation.request, self._device
-        part = share_of(device.target, tasks)
-        target = CompileTarget(limits_of(part), request.target.architecture, part.key)
-        on_share = self._compilation.given(arguments, request.same).of_class(EXACT).on(target)
-        found = on_share.executable()
-        plan, compiled = found.plan, found.code
-        assert isinstance(compiled, CompiledGpu), "code for a GPU"
-        if not plan.resident_programs:
-            each = max(
-                1, min(launch.resident for launch in loaded_on(device, compiled)) // device.limits.multiprocessors
-            )
-            plan = replace(plan, resident_programs=each * part.multiprocessors)
-            compiled = on_share.fitting_code(plan)
-            assert isinstance(compiled, CompiledGpu), "code for a GPU"
-        return self._bind(arguments, compiled, plan, found.rung)
 
     def _is_captured(self) -> bool:
         """Whether work that starts now goes into a graph instead of to the device."""
@@ -237,35 +201,9 @@ class GpuCalls:
         return self._bind(arguments, compiled, persistent, rung)
 
 
-class InBackground:
-    """Code that is made in the background when it is first asked for. Where that fails there is none."""
-
-    def __init__(self, bind: Callable[[], BoundGpuExecutable], name: str, what: str):
-        self._bind, self._name, self._what = bind, name, what
-        self._made: Future[BoundGpuExecutable] | None = None
-
-    def __call__(self) -> BoundGpuExecutable | None:
-        if self._made is None:
-            self._made = start_in_background(self._bind, self._name)
-            self._made.add_done_callback(self._log_failure)
-        return self._made.result() if self._made.done() and self._made.exception() is None else None
-
-    def _log_failure(self, made: Future[BoundGpuExecutable]) -> None:
-        if error := made.exception():
-            _log.info("%s has no code for %s: %s", self._name, self._what, error)
-
-
 def _alignment(addresses: Sequence[int]) -> Hashable:
     """The key of code that assumes which addresses are aligned; None where all are."""
     together = 0
     for address in addresses:
         together |= address
     return None if together % WIDE == 0 else tuple(address % WIDE == 0 for address in addresses)
-
-
-def loaded_on(device: GpuDevice, compiled: CompiledGpu) -> tuple[LoadedLaunch, ...]:
-    """Compiled launches on a device, loaded at the first call for it and kept with the code."""
-    loaded = compiled.loaded.get(device.number)
-    if loaded is None:
-        loaded = compiled.loaded.setdefault(device.number, load(device, compiled))
-    return loaded

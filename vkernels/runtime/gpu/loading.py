@@ -43,6 +43,14 @@ def load(device: GpuDevice, compiled: CompiledGpu) -> tuple[LoadedLaunch, ...]:
         return tuple(_load(device, launch, binary, compiled) for launch, binary in compiled.launches)
 
 
+def loaded_on(device: GpuDevice, compiled: CompiledGpu) -> tuple[LoadedLaunch, ...]:
+    """Compiled launches on a device, loaded at the first call for it and kept with the code."""
+    loaded = compiled.loaded.get(device.number)
+    if loaded is None:
+        loaded = compiled.loaded.setdefault(device.number, load(device, compiled))
+    return loaded
+
+
 def _load(device: GpuDevice, launch: TtirLaunch, binary: Binary, compiled: CompiledGpu) -> LoadedLaunch:
     limits, driver = device.limits, device.driver
     if binary.shared > limits.shared:
