@@ -93,9 +93,16 @@ except vk.SetupError as error:
 def test_without_compilers_calls_and_commands_say_so():
     code = """
 from vkernels.commands import main
-for call in (double, double.interpret):
+ahead = dict(shapes={"N": 3}, targets=["t4"])
+for call in (
+    lambda: double(x, out),
+    lambda: double.interpret(x, out),
+    lambda: double.compile(x, out),
+    lambda: double.compile(**ahead),
+    lambda: double.source,
+):
     try:
-        call(x, out)
+        call()
     except vk.SetupError as error:
         print(error)
 from vkernels.commands.doctor import software
@@ -107,9 +114,10 @@ except SystemExit as exit:
 """
     printed = run_without((*OPTIONAL, *COMPILERS), KERNEL + code).splitlines()
     assert printed[:2] == 2 * [
-        "xdsl is not installed, and kernels are compiled with it: pip install vkernels. "
+        "xdsl is not installed, and kernels are compiled with it: pip install llvmlite triton xdsl. "
         "Without compilers, kernels run from bundles: vk.load"
     ]
+    assert len(set(printed[:5])) == 1
     assert printed[-1] == "1"
     (bundle,) = [line for line in printed if line.startswith("problem: ")]
     assert "none.vkb" in bundle

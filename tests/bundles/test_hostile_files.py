@@ -80,7 +80,9 @@ def entry(built, **changes):
     return (msgspec.structs.replace(entries[0], **changes), *entries[1:])
 
 
-@pytest.mark.parametrize("name", ["../evil", "/etc/passwd", "a/../b", "a//b", "C:\\x", "a\0b", "", ".hidden", "A"])
+@pytest.mark.parametrize(
+    "name", ["../evil", "/etc/passwd", "a/../b", "a//b", "C:\\x", "a\0b", "a\n", "", ".hidden", "A"]
+)
 def test_names_that_leave_the_bundle_are_refused(built, tmp_path, name):
     with pytest.raises(vk.BundleError, match="manifest cannot be read"):
         opened(tmp_path, forged(built, files=entry(built, name=name)), "unsigned")
@@ -96,12 +98,25 @@ def test_forged_manifests_are_refused(built, tmp_path):
         "is missing": {"files": (gone, *entries[1:])},
         "does not follow": {"files": entry(built, offset=1)},
         "two kernels have the same name": {"kernels": (kernels[0], kernels[0])},
+        "no function can be": {"kernels": (msgspec.structs.replace(kernels[0], name="a b"),)},
+        "manifest cannot be read": {"kernels": (msgspec.structs.replace(kernels[0], name="a\x1b[2J"),)},
         "the files take": {"files": entries[:-1], "kernels": (), "support": ()},
         "too large": {"files": entry(built, size=container.MAX_FILE + 1)},
     }
     for said, changes in forgeries.items():
         with pytest.raises(vk.BundleError, match=said):
             opened(tmp_path, forged(built, **changes), "unsigned")
+
+
+def test_bytes_of_the_header_that_must_be_zero_are_named(data, tmp_path):
+    with pytest.raises(vk.BundleError, match="12 to 15"):
+        opened(tmp_path, data[:12] + b"\1\0\0\0" + data[16:], "unsigned")
+
+
+@pytest.mark.parametrize("trust", [True, 3, {"unsigned"}, ["unsigned", None], b"key"], ids=repr)
+def test_trust_that_names_no_files_is_refused(data, tmp_path, trust):
+    with pytest.raises(vk.OptionError, match="trust: expected a file"):
+        opened(tmp_path, data, trust)
 
 
 def test_a_file_that_unpacks_to_more_than_stated_is_refused(built):

@@ -113,7 +113,9 @@ def container_of(data: bytes, name: str) -> Container:
         raise BundleError(f"{name}: format {number} is newer than this vkernels reads ({FORMAT}); install a newer one")
     if number < OLDEST:
         raise BundleError(f"{name}: format {number} is older than this vkernels reads ({OLDEST}); build it again")
-    if zero or total != len(data):
+    if zero:
+        raise BundleError(f"{name}: damaged: bytes 12 to 15 of the header are not zero")
+    if total != len(data):
         raise BundleError(f"{name}: damaged: the header states {total} bytes, and there are {len(data)}")
     start = HEADER.size + manifest_bytes + signature_bytes
     if manifest_bytes > MAX_MANIFEST or signature_bytes > MAX_SIGNATURES or start > total:

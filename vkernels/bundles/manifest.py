@@ -20,12 +20,16 @@ without code for GPUs. Bundles are written in the oldest that has all of their f
 MAX_NAME, MAX_TEXT, MAX_ENTRIES, MAX_FILES = 200, 1 << 16, 10_000, 100_000
 MOST = (1 << 62) - 1
 
-Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
+NO_CONTROLS = r"^[^\x00-\x1f\x7f-\x9f]*\Z"
+"""Names stand in messages, which must not steer a terminal."""
+
+Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME, pattern=NO_CONTROLS)]
+NameOrNone = Annotated[str, Meta(max_length=MAX_NAME, pattern=NO_CONTROLS)]
 FileName = Annotated[
-    str, Meta(pattern=r"^[a-z0-9]([a-z0-9_.-]*[a-z0-9])?(/[a-z0-9]([a-z0-9_.-]*[a-z0-9])?){0,3}$", max_length=MAX_NAME)
+    str, Meta(pattern=r"^[a-z0-9]([a-z0-9_.-]*[a-z0-9])?(/[a-z0-9]([a-z0-9_.-]*[a-z0-9])?){0,3}\Z", max_length=MAX_NAME)
 ]
 Text = Annotated[str, Meta(max_length=MAX_TEXT)]
-Hash = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
+Hash = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
 Count = Annotated[int, Meta(ge=0, le=MOST)]
 Counts = Annotated[dict[Name, Count], Meta(max_length=MAX_ENTRIES)]
 Names = Annotated[tuple[Name, ...], Meta(max_length=MAX_ENTRIES)]
@@ -106,7 +110,7 @@ class GpuParameter(Record, frozen=True):
     """A parameter of a launch, see `vkernels.ir.launch_arguments.LaunchParameter`."""
 
     kind: Literal["pointer", "stride", "scalar", "size", "buffer", "swap", "programs", "first program"]
-    name: Annotated[str, Meta(max_length=MAX_NAME)] = ""
+    name: NameOrNone = ""
     number: Annotated[int, Meta(ge=0, le=MAX_ENTRIES)] = 0
     type: Literal["ptr", "i32", "i64", "f64", "i1"] = "ptr"
 
@@ -142,7 +146,7 @@ class HostStep(Record, frozen=True):
     does: Literal[
         "size", "value", "addi", "subi", "muli", "divsi", "remsi", "floordivsi", "ceildivsi", "maxsi", "minsi"
     ]
-    size: Annotated[str, Meta(max_length=MAX_NAME)] = ""
+    size: NameOrNone = ""
     value: Annotated[int, Meta(ge=-MOST, le=MOST)] = 0
     of: Numbers = ()
 
@@ -295,13 +299,16 @@ def manifest_from_bytes(data: bytes, where: str) -> Manifest:
 
 
 def _check(manifest: Manifest, where: str) -> None:
-    """Raise `BundleError` for what contradicts itself: names given twice, and files that are not there."""
+    """Raise `BundleError` for names that are none or are given twice, and for files that are not there."""
     files = {each.name for each in manifest.files}
     if len(files) < len(manifest.files):
         raise BundleError(f"{where}: two files have the same name")
     names = [kernel.name for kernel in manifest.kernels]
     if len(set(names)) < len(names):
         raise BundleError(f"{where}: two kernels have the same name")
+    for name in names:
+        if not name.isidentifier():
+            raise BundleError(f"{where}: a kernel is called {name!r}, and no function can be")
     used = [support.object for support in manifest.support]
     for code in manifest.codes:
         if (code.cpu is None) == (code.gpu is None):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from vkernels.ir.errors import UntrustedError
+from vkernels.ir.errors import OptionError, UntrustedError
 
 from .container import Container
 from .signing import Key, Signature, read_key, signatures_from_bytes
@@ -24,13 +24,19 @@ def known_keys_folder() -> Path:
 
 
 def keys_of(trust: Trust) -> list[Key]:
-    """The keys to check with: those of the files that are named, else those in the user's folder of known keys."""
+    """The keys to check with: those of the files that are named, else those in the user's folder of known keys.
+
+    Raises `OptionError` for a `trust` that names no files.
+    """
     if trust is None:
         folder = known_keys_folder()
         files: list[Path] = sorted(path for path in folder.glob("*") if path.is_file()) if folder.is_dir() else []
     else:
-        named = [trust] if isinstance(trust, str | Path) else [*trust]
-        files = [Path(name) for name in named if name != UNSIGNED]
+        named: Sequence[object] = trust if isinstance(trust, list | tuple) else (trust,)
+        for name in named:
+            if not isinstance(name, str | Path):
+                raise OptionError(f'trust: expected a file with a key, a list of these, or "{UNSIGNED}", got {name!r}')
+        files = [Path(str(name)) for name in named if name != UNSIGNED]
     return [read_key(path) for path in files]
 
 

@@ -27,7 +27,7 @@ def missing_package(error: ModuleNotFoundError) -> SetupError | None:
     module = (error.name or "").partition(".")[0]
     if module in COMPILERS:
         return SetupError(
-            f"{module} is not installed, and kernels are compiled with it: pip install vkernels. "
+            f"{module} is not installed, and kernels are compiled with it: pip install {' '.join(COMPILERS)}. "
             "Without compilers, kernels run from bundles: vk.load"
         )
     package = PACKAGES.get(module)

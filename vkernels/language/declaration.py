@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from vkernels.compiler.default_dtypes import default_dtype
 from vkernels.compiler.protocols import Signature
 from vkernels.ir.errors import ArgumentError, UnsupportedError
+from vkernels.ir.optional_packages import not_installed
 
 from .annotations import COMPLEX, Parameter, parse_parameters
 from .dtypes import DType
@@ -32,8 +33,10 @@ class SourceFunction:
     @functools.cached_property
     def source(self) -> FunctionSource:
         """The function's source. Raises `UnsupportedError` if Python does not have it."""
-        from .source import read_source
-
+        try:
+            from .source import read_source
+        except ModuleNotFoundError as error:
+            raise not_installed(error) from None
         return read_source(self.function)
 
     def __copy__(self) -> Self:

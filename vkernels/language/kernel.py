@@ -83,9 +83,12 @@ class Kernel(DeclaredKernel):
 
     def build(self, signature: Signature) -> ModuleOp:
         """Build a new module with one `vk.kernel`. Raises `SourceError` for the author's mistakes."""
-        from .frontend.build import build_kernel
+        try:
+            from .frontend.build import build_kernel
 
-        return build_kernel(self, signature)
+            return build_kernel(self, signature)
+        except ModuleNotFoundError as error:
+            raise not_installed(error) from None
 
     def plan(self, planner: F) -> F:
         """Attach a hand-written plan function: `@kernel.plan` above `def plan(sizes, dtypes, limits) -> Plan`."""
@@ -178,11 +181,14 @@ class Kernel(DeclaredKernel):
         `OptionError` for unknown targets, sizes and layouts.
         """
         names = {parameter.name for parameter in self.parameters}
-        if not args and {"shapes", "targets"} <= kwargs.keys() - names:
-            return self._compile_ahead(**kwargs)
-        from vkernels.runtime.dispatch import compile as compile_
+        try:
+            if not args and {"shapes", "targets"} <= kwargs.keys() - names:
+                return self._compile_ahead(**kwargs)
+            from vkernels.runtime.dispatch import compile as compile_
 
-        return compile_(self, args, kwargs)
+            return compile_(self, args, kwargs)
+        except ModuleNotFoundError as error:
+            raise not_installed(error) from None
 
     def _compile_ahead(
         self, shapes: Any, targets: Any, dtype: Any = None, layouts: Any = None, judge: int | None = None, **given: Any
