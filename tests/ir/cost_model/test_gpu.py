@@ -126,6 +126,22 @@ def test_dots_of_bytes_are_on_tensor_cores_from_32_products_on():
     assert choose_plan(kernel, sizes, limits).plan.chunks["k"] >= 32
 
 
+def test_bytes_are_turned_on_their_way_unless_sums_are_in_tensor_memory():
+    """K-major copies save operations but for groups of warps on sm_100: 16 warps, or 32 rows, are none there."""
+    kernel, sizes = kernel_of(text("dot_of_bytes")[1]), dict.fromkeys("MNK", 4096)
+    flat = replace(TILE, chunks={"k": 128})
+
+    def saved(device: str, plan: Plan) -> float:
+        space = read_space(kernel, sizes, limits_of(target_named(device)))
+        plain, copied = (model_plan(space, replace(plan, k_major=names)).parts["operations"] for names in ((), ("y",)))
+        return 1 - copied / plain
+
+    assert saved("b200-sxm-180", flat) == 0
+    others = replace(flat, warps=16), replace(flat, tiles={"i": 32, "j": 256})
+    for device, plan in [*(("b200-sxm-180", each) for each in others), ("h100-sxm5-80", flat), ("rtx5090", flat)]:
+        assert saved(device, plan) > 0.3, (device, plan)
+
+
 def test_groups_of_programs_find_a_large_product_s_operands_in_the_last_cache():
     """Eight strips of one operand and one of the other fit; all of one, which a row of programs takes, does not."""
     limits = limits_of(target_named("h100-sxm5-80"))

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from tests.ir.cost_model.texts import text
 from tests.ir.planning.kernels import KERNELS, build, cpus, gpus, kernel_of
 from vkernels.ir.analyses import annotate_needs
 from vkernels.ir.analysis.needs import NeedsDevice
@@ -220,6 +221,16 @@ def test_operands_are_copied_where_a_gpu_moves_their_elements_one_by_one_and_oft
     plan = choose_plan(kernel_of(module), sizes, limits).plan
     assert plan.k_major == copied
     verify_mapped(apply_plan(module, plan, Facts(sizes)))
+
+
+@pytest.mark.parametrize(("device", "copied"), [
+    ("a100-sxm4-80", ("y",)), ("h100-sxm5-80", ("y",)), ("rtx5090", ("y",)), ("b200-sxm-180", ()),
+])  # fmt: skip
+def test_bytes_are_copied_where_tensor_cores_take_them_one_way_only(device, copied):
+    """`tcgen05.mma` reads them from shared memory whichever axis is contiguous."""
+    kernel = kernel_of(text("dot_of_bytes")[1])
+    plan = choose_plan(kernel, dict.fromkeys("MNK", 4096), limits_of(target_named(device))).plan
+    assert plan.k_major == copied
 
 
 @pytest.mark.parametrize(("device", "rows", "least", "most"), [

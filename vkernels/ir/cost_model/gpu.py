@@ -22,7 +22,7 @@ from .chained_dots import (
     unpacked,
 )
 from .combining import combining_seconds
-from .gpu_dots import dot_work, tensor_columns
+from .gpu_dots import dot_work, takes_bytes_any_way, tensor_columns
 from .item_widths import tensor_rate
 from .loops import Loop, LoopAccess, LoopStep
 from .operand_copies import DESCRIBED_PART, is_copied_ahead, more_instructions, through_registers
@@ -246,6 +246,7 @@ def _work(loop: Loop, at: PlanBatch, limits: Limits, threads: Numbers) -> _Work:
     written: Numbers = 0.0
     shuffled: Numbers = 0.0
     takes_operands = tensor_rate(loop.tensor_dtype, limits) > 0
+    any_way = takes_bytes_any_way(loop, at, limits)
     repeated, plain = repeated_tiles(loop, at, limits), unpacked(loop, limits)
     for (loops, ranges), steps in loop.by_trips.items():
         trips = at.all_trips((*loops, *ranges))
@@ -260,7 +261,7 @@ def _work(loop: Loop, at: PlanBatch, limits: Limits, threads: Numbers) -> _Work:
                 # What is loaded ahead is handed on from each iteration to the next.
                 handed = np.maximum(1, at.stages) if _is_ahead(loop, step.touch) else 1
                 elements = times * np.maximum(at.tile(step.axes), threads)
-                more = more_instructions(step.touch, limits) * elements if takes_operands else 0.0
+                more = more_instructions(step.touch, limits, any_way) * elements if takes_operands else 0.0
                 part = DESCRIBED_PART if _is_described(at, step, step.touch) else 1
                 once = once + elements * handed * part + more
                 if not limits.copies_ahead:  # few warps, which wait for these before they multiply
@@ -290,13 +291,15 @@ def _work(loop: Loop, at: PlanBatch, limits: Limits, threads: Numbers) -> _Work:
             one = _first_or_again(MEMORY_LATENCY if is_own else CACHE_LATENCY, step)
             ahead = np.maximum(1, at.stages) if _is_ahead(loop, step.touch) else 1
             latency = np.maximum(latency, at.all_trips(step.ranges) / np.maximum(_beside(at, step), ahead) * one)
-    is_pipelined = any(step.is_dot for step in loop.steps) and not any(visit.is_tested for visit in loop.visits)
-    is_pipelined &= not takes_operands or all(is_copied_ahead(touch, limits) for _, touch in loop.touches)
+    is_pipelined: Numbers = loop.has_dots and not any(visit.is_tested for visit in loop.visits)
+    if takes_operands:
+        copied_ahead = (is_copied_ahead(touch, limits, any_way) for _, touch in loop.touches)
+        is_pipelined = reduce(np.logical_and, copied_ahead, is_pipelined)
     split, copied = at.shares if at.choices.split in loop.axes else 1, waits_for_copies(limits)
     iterations = at.all_trips(loop.axes) / split
-    if is_pipelined:  # one of the stages is what is multiplied, where copies fill the others
-        latency = latency / np.maximum(1, at.stages - 1 if copied else at.stages)
-        operations = operations * (through_registers(at.stages) if copied else 1)
+    # One of the stages is what is multiplied, where copies fill the others.
+    latency = latency / np.where(is_pipelined, np.maximum(1, at.stages - 1 if copied else at.stages), 1)
+    operations = operations * np.where(is_pipelined, through_registers(at.stages) if copied else 1, 1)
     if loop.axes and loop.has_dots and copied:  # operands are handed over, through registers without stages
         handed_over = np.where(np.asarray(at.stages) > 1, 1, 2) * ON_CHIP_LATENCY * handed_over_part(at, limits)
         latency = latency + handed_over + exchange_seconds(loop, at, limits)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import numpy as np
 
 from ..analysis.dot_orientation import LEAST_ROWS
 from ..analysis.needs import NeedsDevice
 from ..analysis.needs.traffic import LEAST_SIDE, least_depth
 from ..limits import Limits
-from .item_widths import tensor_rate
+from .item_widths import EXACT_FLOAT8, tensor_rate
 from .loops import Loop, LoopStep
 from .plan_batch import Numbers, PlanBatch
 
@@ -20,6 +22,8 @@ FROM_SHARED_PART, TENSOR_MEMORY_PART = 0.62, 0.25
 """Part of the tensor cores' rate that instructions of single warps reach where groups of warps have others: on sm_90
 (Luo et al. 2024, "Benchmarking and Dissecting the NVIDIA Hopper GPU Architecture"); on sm_100, the rate of sm_80, an
 estimate."""
+BYTES = ("int8", "float8", EXACT_FLOAT8)
+"""Operands of one byte that tensor cores take without scales."""
 
 
 def tensor_columns(at: PlanBatch, limits: Limits) -> Numbers:
@@ -56,6 +60,15 @@ def by_warp_groups(rows: Numbers, warps: Numbers, limits: Limits) -> Numbers:
     are in tensor memory four or eight warps a program (Triton 3.6 and 3.9)."""
     most = MOST_WARPS if limits.tensor_memory else limits.threads
     return limits.dots_from_shared & (rows >= GROUP_ROWS) & (warps >= 4) & (warps <= most)
+
+
+def takes_bytes_any_way(loop: Loop, at: PlanBatch, limits: Limits) -> Numbers:
+    """Whether tensor cores read operands of one byte from shared memory whichever axis is contiguous: those whose
+    results are in tensor memory, in all dots of a loop (`tcgen05.mma`)."""
+    if not limits.tensor_memory or loop.tensor_dtype not in BYTES:
+        return False
+    rows = (rows_and_columns(step, at)[0] for step in loop.steps if step.is_dot)
+    return reduce(np.logical_and, (by_warp_groups(tall, at.warps, limits) for tall in rows), True)
 
 
 def single_warp_part(limits: Limits) -> float:

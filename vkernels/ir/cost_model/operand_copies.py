@@ -37,20 +37,25 @@ def through_registers(stages: Numbers) -> Numbers:
     return np.where(np.asarray(stages) > 1, 1.0, THROUGH_REGISTERS)
 
 
-def more_instructions(touch: LoopAccess, limits: Limits) -> float:
-    """What an element of an operand takes beyond the one operation that each element of a load counts as."""
+def more_instructions(touch: LoopAccess, limits: Limits, bytes_any_way: Numbers = False) -> Numbers:
+    """What an element of an operand takes beyond the one operation that each element of a load counts as.
+
+    `bytes_any_way`: whether tensor cores take bytes whichever axis is contiguous (`gpu_dots.takes_bytes_any_way`).
+    """
     if not _is_operand(touch):
         return 0.0
     together = _together(touch)
     each = OF_AN_ELEMENT if together < LEAST_AT_ONCE else OF_A_VECTOR * touch.element_bytes / together
-    return (max(0.0, each - 1) + (TURNED if _is_turned(touch, limits) else 0.0)) * _lanes_of_floats(limits)
+    turned = TURNED * np.asarray(_is_turned(touch, limits, bytes_any_way))
+    return (max(0.0, each - 1) + turned) * _lanes_of_floats(limits)
 
 
-def is_copied_ahead(touch: LoopAccess, limits: Limits) -> bool:
+def is_copied_ahead(touch: LoopAccess, limits: Limits, bytes_any_way: Numbers = False) -> Numbers:
     """Whether pipelined loops can have a load under way: NVIDIA's not of what goes through registers."""
     if not limits.copies_ahead or not _is_operand(touch):
         return True
-    return _together(touch) >= LEAST_AT_ONCE and not (limits.dots_from_shared and _is_turned(touch, limits))
+    turned = limits.dots_from_shared & np.asarray(_is_turned(touch, limits, bytes_any_way))
+    return (_together(touch) >= LEAST_AT_ONCE) & ~turned
 
 
 def _is_operand(touch: LoopAccess) -> bool:
@@ -70,12 +75,16 @@ def _lanes_of_floats(limits: Limits) -> float:
     return min(2.0, floats / limits.multiply_adds.get("int32", floats))
 
 
-def _is_turned(touch: LoopAccess, limits: Limits) -> bool:
+def _is_turned(touch: LoopAccess, limits: Limits, bytes_any_way: Numbers) -> Numbers:
     """Whether an operand is turned on its way, where elements along the contracted axis are not side by side: bytes
-    are, since no instruction reads them across rows, and 4 bytes where tensor cores read shared memory, of which they
-    take only elements of 2 bytes either way (`wgmma`, `tcgen05`: PTX ISA, matrix descriptors)."""
-    is_turned = touch.element_bytes == 1 or (touch.element_bytes > 2 and limits.dots_from_shared)
-    return is_turned and touch.run != touch.contracted
+    are, as no instruction reads them across rows but `tcgen05.mma`, and 4 bytes where tensor cores read shared memory,
+    as Triton has no layout for them that `tcgen05.mma` takes either way, and `wgmma` takes none (PTX ISA, matrix
+    descriptors)."""
+    if touch.run == touch.contracted:
+        return False
+    if touch.element_bytes == 1:
+        return np.logical_not(bytes_any_way)
+    return touch.element_bytes > 2 and limits.dots_from_shared
 
 
 def with_copies(loops: Sequence[Loop], copied: Sequence[str]) -> Iterator[Loop]:
