@@ -45,6 +45,8 @@ def contracted_thinly(dots: Iterable[Dot], extents: Mapping[str, int]) -> set[st
     return {dot.axis for dot in dots if min(positions(dot.rows), positions(dot.columns)) < THIN_SIDE}
 
 
+MAX_LANE_AXES = 3
+"""Axes along the lanes that are tried, and others where small products are alike, or much work has none of these."""
 SWAP = 0.5
 """Part of a device's memory that swap space, or private copies, may take: the rest holds tensors."""
 MOST_AT_ONCE = 1 << 20

@@ -36,7 +36,8 @@ from ..limits import Limits
 from ..pin import NO_PIN, Pin
 from ..plan import Home, Plan
 from ..plan import StructuralChoices as StructuralChoices
-from .bounds import contracted_thinly, subsets, tensors_of
+from .bounds import MAX_LANE_AXES, contracted_thinly, subsets, tensors_of
+from .lanes_beside import axes_of_work_beside
 
 MAX_GPU_SIZE = 1 << 15
 """Elements of one axis that a GPU's program takes at once: 64 of each thread of 16 warps."""
@@ -116,6 +117,11 @@ class PlanSearchSpace:
             sides |= contracted_thinly(self.needs.dots, self.extents)
         able = [axis for axis in ranked if (votes[axis] > 0 or axis in sides) and axis not in self.ragged]
         return tuple(able) or tuple(ranked[:1])
+
+    @cached_property
+    def work_beside(self) -> tuple[str, ...]:
+        """Axes of much work that has none of those that are tried along the lanes, the most first."""
+        return axes_of_work_beside(self.kernel, self.lanes[:MAX_LANE_AXES], self.extents, self.width)
 
     @cached_property
     def stored(self) -> frozenset[str]:
