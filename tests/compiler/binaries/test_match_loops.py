@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from vkernels.compiler.binaries.instructions import TensorShape
+from vkernels.compiler.binaries.instructions import Instruction, Kind, TensorShape
 from vkernels.compiler.binaries.loop_use import LoopUse, TensorUse
 from vkernels.compiler.binaries.match_loops import parts_of_versions, trips_of
 from vkernels.compiler.binaries.read_code import KernelCode
@@ -70,6 +70,49 @@ def test_trips_that_were_unrolled_are_told_by_bytes_whose_lines_are_those_of_the
     assert trips_of(code, source, source.trips({})) == [1.0, 16.0]
     whole = replace(loop, line_bytes={8: 4, 10: 16})
     assert trips_of(replace(code, regions=(code.regions[0], whole)), source, source.trips({})) == [1.0, 64.0]
+
+
+def test_peeled_trips_of_plain_products_are_told_from_the_loop_around_them() -> None:
+    """A pipelined loop of 16 trips is entered four times. One trip of each stands behind it, with most of the lines
+    of the loop around, and is not run 64 times."""
+    source = read_source("""module {
+  tt.func public @kernel(%a: tensor<64x16xf32>, %b: tensor<16x64xf32>) {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %c4 = arith.constant 4 : i32
+    %c16 = arith.constant 16 : i32
+    scf.for %block = %c0 to %c4 step %c1  : i32 {
+      scf.for %k = %c0 to %c16 step %c1  : i32 {
+        %d = tt.dot %a, %b, %c : tensor<64x16xf32> * tensor<16x64xf32> -> tensor<64x64xf32>
+      }
+      %sum = arith.addf %d, %d : tensor<64x64xf32>
+    }
+    tt.return
+  }
+}
+""")
+    inner = replace(region(200, 1), lines={9: 336}, line_products={9: 512})
+    outer = replace(region(100, 0), lines={9: 340, 11: 16}, line_products={9: 512, 11: 0})
+    code = KernelCode("gfx1100", 4, 32, (replace(region(0, None), lines={}), outer, inner))
+    assert trips_of(code, source, source.trips({})) == [1.0, 4.0, 60.0]
+    whole = replace(outer, lines={11: 16}, line_products={})
+    assert trips_of(replace(code, regions=(code.regions[0], whole, inner)), source, source.trips({})) == [
+        1.0,
+        4.0,
+        64.0,
+    ]
+
+
+@pytest.mark.parametrize(("opcode", "operands", "count"), [
+    ("v_fmac_f32_e32", "v1, v2, v3", 1), ("v_fma_f64", "v[0:1], v[2:3], v[4:5], v[0:1]", 1),
+    ("v_dual_fmac_f32", "v1, v2, v3 :: v_dual_fmac_f32 v4, v5, v6", 2),
+    ("v_dual_mul_f32", "v1, v2, v3 :: v_dual_fmac_f32 v4, v5, v6", 1), ("v_pk_fma_f32", "v[0:1], v[2:3]", 2),
+    ("v_mfma_f32_32x32x8_f16", "a[0:15], v[0:1], v[2:3], a[0:15]", 0), ("v_mul_f32_e32", "v1, v2, v3", 0),
+    ("FFMA", "R1, R2, R3, R1", 1), ("FFMA2", "R2, R4, R6, R2", 2), ("HFMA2.MMA", "R1, R2, R3, R1", 2),
+    ("HMMA.16816.F32", "R4, R8, R12, R4", 0), ("FADD", "R1, R2, R3", 0),
+])  # fmt: skip
+def test_pairs_of_multiply_adds_are_two(opcode: str, operands: str, count: int) -> None:
+    assert Instruction(0, opcode, operands, Kind.FLOAT).multiply_adds == count
 
 
 def test_a_version_counts_as_often_as_programs_take_its_way_of_the_source() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -74,6 +75,11 @@ class TensorShape:
         return f"{self.m}x{self.n}x{self.k}"
 
 
+_MULTIPLY_ADD = re.compile(
+    r"\bv_(dual_|pk_)?(?:fma|fmac|mac|mad)(?:ak|mk)?_(?:legacy_)?f(?:16|32|64)|^[DFH]FMA(2)?(?:\.|$)"
+)
+
+
 @dataclass(frozen=True)
 class Instruction:
     """One instruction. `address`: in bytes from the kernel's begin (AMD: its number). `line`: of the text it was made
@@ -96,3 +102,10 @@ class Instruction:
     once: bool = False
     falls_through: bool = True
     table: tuple[int, ...] = ()
+
+    @property
+    def multiply_adds(self) -> int:
+        """Multiply-adds of floats of a thread, on no tensor cores: two of a pair (`v_dual_fmac_f32`, `v_pk_fma_f32`,
+        `HFMA2`)."""
+        found = _MULTIPLY_ADD.findall(f"{self.opcode} {self.operands}" if "::" in self.operands else self.opcode)
+        return sum(2 if packed == "pk_" or twice else 1 for packed, twice in found)

@@ -45,6 +45,7 @@ class LoopUse:
     results (see `latency.py`). `waits`: instructions that wait for another's result. `lines`: instructions by the line
     of the text that they were made from; `line_bytes`: of device memory a thread, by line; `bulk_lines`: instructions
     that start copies of boxes, by line. `role`: as in `Region`; `warps`: of the program that have it, 0 for all.
+    `line_products`: multiply-adds a thread on no tensor cores, by line.
     """
 
     first: int
@@ -66,6 +67,7 @@ class LoopUse:
     bulk_lines: Mapping[int, int] = field(default_factory=dict, repr=False)
     role: int = 0
     warps: int = 0
+    line_products: Mapping[int, int] = field(default_factory=dict, repr=False)
 
     def count(self, *kinds: Kind) -> int:
         """Instructions of some kinds."""
@@ -90,7 +92,10 @@ def use_of(region: Region, architecture: str, warps: int, with_role: int = 0) ->
     kinds.update(each.kind.value for each in elected if each.once)
     moved: Counter[str] = Counter()
     by_line: Counter[int] = Counter()
+    products: Counter[int] = Counter()
     for each in plain:
+        if each.line and (count := each.multiply_adds):
+            products[each.line] += count
         if each.bytes:
             moved[each.kind.value] += each.bytes
             if each.kind in GLOBAL:
@@ -102,7 +107,7 @@ def use_of(region: Region, architecture: str, warps: int, with_role: int = 0) ->
         sum(each.kind in GLOBAL and each.bytes >= 16 for each in plain), stalls, latency,
         sum(_waits(each) for each in plain), dict(Counter(each.line for each in every if each.line)), dict(by_line),
         dict(Counter(each.line for each in every if each.line and each.opcode.startswith(BOX_COPIES))),
-        region.role, with_role,
+        region.role, with_role, dict(products),
     )  # fmt: skip
 
 

@@ -83,10 +83,13 @@ def _peeled(number: int, code: KernelCode, source: Source, chosen: Sequence[int]
 
     `times`: trips of the source in one of the binary.
     """
-    parent, own = code.regions[number].parent, _multiply_adds(number, code, chosen)
+    region, parent = code.regions[number], code.regions[number].parent
+    own = _products(number, code, source, chosen)
     if parent is None or not own or source.loops[chosen[parent]].multiply_adds:
         return 0.0
     around = code.regions[parent]
+    if not region.tensor:
+        return _plain_products(around, code, source, chosen[number]) * times / own
     lines = {loop: 0 for n, loop in enumerate(chosen) if code.regions[n].parent == parent and code.regions[n].tensor}
     for line, count in around.lines.items():
         loop = source.loop_of(line)
@@ -118,8 +121,8 @@ def _lift_pipelined(chosen: list[int], code: KernelCode, source: Source) -> None
     it in the source."""
     for n, region in enumerate(code.regions):
         outer, loop = region.parent, source.loops[chosen[n]]
-        if outer and region.tensor and chosen[outer] == chosen[n] and loop.parent:
-            has_all = _multiply_adds(n, code, chosen) >= PART_OF_PRODUCTS * loop.multiply_adds > 0
+        if outer and chosen[outer] == chosen[n] and loop.parent:
+            has_all = _products(n, code, source, chosen) >= PART_OF_PRODUCTS * loop.multiply_adds > 0
             if has_all and loop.parent not in chosen:
                 chosen[outer] = loop.parent
 
@@ -193,6 +196,18 @@ def _multiply_adds(number: int, code: KernelCode, chosen: Sequence[int]) -> floa
     alike = zip(code.regions, chosen, strict=True)
     sharing = len({each.role for each, loop in alike if each.tensor and loop == chosen[number]} - {0}) or 1
     return sharing * sum(each.multiply_adds(region.warps or code.warps) for each in region.tensor)
+
+
+def _products(number: int, code: KernelCode, source: Source, chosen: Sequence[int]) -> float:
+    """Multiply-adds of dots in a trip of a region, on tensor cores where it has some."""
+    region = code.regions[number]
+    return _multiply_adds(number, code, chosen) if region.tensor else _plain_products(region, code, source)
+
+
+def _plain_products(region: LoopUse, code: KernelCode, source: Source, loop: int | None = None) -> float:
+    """Multiply-adds of dots in a trip of a region, without tensor cores. `loop`: of the source; all without."""
+    lines = (line for line in source.dots if loop is None or source.loop_of(line) == loop)
+    return float(sum(region.line_products.get(line, 0) for line in lines) * (region.warps or code.warps) * code.threads)
 
 
 def _shared(

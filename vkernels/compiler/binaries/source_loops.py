@@ -39,13 +39,14 @@ class SourceLoop:
 class Source:
     """A kernel's loops: the function, then each `scf.for` and `scf.while` in the order of their lines. `accesses`:
     elements and bytes of each load and store of device memory, by line. `ways`: the first and the last line of each
-    region of an `scf.if`."""
+    region of an `scf.if`. `dots`: the lines of dots."""
 
     loops: tuple[SourceLoop, ...]
     accesses: Mapping[int, tuple[int, int]]
     ways: tuple[tuple[int, int], ...]
     function: Operation = field(repr=False, compare=False)
     numbers: Mapping[int, int] = field(repr=False, compare=False)
+    dots: frozenset[int] = frozenset()
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -117,7 +118,8 @@ def read_source(text: str) -> Source:
     add(function, None)
     accesses = {each.line: accessed(each) for each in walk(function) if each.name in READS + WRITES}
     ways = [_lines(region) for each in walk(function) if each.name == "scf.if" for region in each.regions if region]
-    return Source(tuple(loops), accesses, tuple(ways), function, numbers)
+    dots = frozenset(each.line for each in walk(function) if multiply_adds(each))
+    return Source(tuple(loops), accesses, tuple(ways), function, numbers, dots)
 
 
 def _lines(region: Sequence[Operation]) -> tuple[int, int]:
