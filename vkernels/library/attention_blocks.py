@@ -96,10 +96,11 @@ def attention_blocks(
         masked = vk.maximum(vk.minimum(first + block[p, 4] + ahead + 1, end) - begin, 0) // keys
         for step in vk.range(0, masked):
             near = begin + keys * step
-            score = vk.dot(k[b, g, near + a, d], query)
+            # All queries see these keys, so the keys exist.
+            score = vk.dot(vk.load(k[b, g, near + a, d], inside=True), query)
             peak, less, weight = with_scores(score, scale, peak, a, v.dtype)
             total = total * less + vk.sum(weight, axis=a)
-            result = vk.dot(v[b, g, near + a, e], weight, result * less)
+            result = vk.dot(vk.load(v[b, g, near + a, e], inside=True), weight, result * less)
         # Read again: what goes into products of several loops is kept in AMD's shared memory all the time.
         query = vk.load(q[b, g, r, d, first + m], where=is_query & (masked < steps))
     for step in vk.range(masked, steps):

@@ -38,8 +38,11 @@ class Subscript:
 class Accesses(Arithmetic):
     """The part of the builder that moves tiles."""
 
-    def load(self, reference: SubscriptReference, mask: Any = None) -> Tile:
-        """Load the tile at a subscript; elements out of range of a guarded dimension or with a false mask are 0."""
+    def load(self, reference: SubscriptReference, mask: Any = None, inside: bool = False) -> Tile:
+        """Load the tile at a subscript; elements out of range of a guarded dimension or with a false mask are 0.
+
+        `inside`: the author promises that no element that is read is out of range.
+        """
         memory = reference.memory
         access = self.access(reference)
         test = None if mask is None else self.mask(mask, access)
@@ -48,7 +51,7 @@ class Accesses(Arithmetic):
             access.indices,
             type_of(memory_element(memory.dtype), access.axes),
             mask=test,
-            guarded=access.guarded,
+            guarded=() if inside else access.guarded,
         )
         return self.widened(self.result(op), memory.dtype, access.axes)
 

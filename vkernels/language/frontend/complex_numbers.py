@@ -81,13 +81,13 @@ class ComplexBuilder(PackedBuilder):
 
     # Memory.
 
-    def load(self, reference: SubscriptReference, mask: Any = None) -> Any:
+    def load(self, reference: SubscriptReference, mask: Any = None, inside: bool = False) -> Any:
         """Load the tile at a subscript; of complex numbers both parts."""
         places = _places(reference)
         if places is None:
-            return super().load(reference, mask)
+            return super().load(reference, mask, inside)
         self._check_indices(reference)
-        return ComplexTile(*(super(ComplexBuilder, self).load(place, mask) for place in places))
+        return ComplexTile(*(super(ComplexBuilder, self).load(place, mask, inside) for place in places))
 
     def store(self, reference: SubscriptReference, value: Any, atomic: str | None = None, mask: Any = None) -> None:
         """Store a value at a subscript; into complex numbers both parts."""

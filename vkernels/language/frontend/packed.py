@@ -45,15 +45,16 @@ class PackedBuilder(KernelBuilder):
             self._sizes[name] = Tile(value, int64, weak=True, size=name)
         return super().size(name)
 
-    def load(self, reference: SubscriptReference, mask: Any = None) -> Tile:
+    def load(self, reference: SubscriptReference, mask: Any = None, inside: bool = False) -> Tile:
         """Load the tile at a subscript; 4-bit integers are extended to 8 bits, by their sign or by zeros."""
         memory = reference.memory
         if not isinstance(memory, PackedTensor):
-            return super().load(reference, mask)
+            return super().load(reference, mask, inside)
         half = self._half(memory, reference)
         if half.exists is not None and half.exists.axes:
             mask = half.exists if mask is None else self.where(mask, half.exists, False)
-        byte = super().load(SubscriptReference(memory.storage, (*reference.index[:-1], half.byte)), mask)
+        place = SubscriptReference(memory.storage, (*reference.index[:-1], half.byte))
+        byte = super().load(place, mask, inside)
         value = self._extended(memory, self._chosen(byte, half.is_upper))
         return value if half.exists is None else self.where(half.exists, value, 0)
 

@@ -29,9 +29,15 @@ def _place(target: Any) -> SubscriptReference:
 
 
 @place_operation
-def load(source: Any, where: Any) -> Tile:
-    """`vk.load(x[i, j], where=mask)`: load a tile; elements with a false mask are 0 and not read."""
-    return current_builder().load(_place(source), where)  # type: ignore[no-any-return]
+def load(source: Any, where: Any = None, inside: bool = False) -> Tile:
+    """`vk.load(x[i, j], where=mask)`: load a tile; elements with a false mask are 0 and not read.
+
+    `inside=True` is the author's promise that all elements that are read are in the tensor, as of index tiles: then no
+    index is compared with a size. A checked kernel and the interpreter report a broken promise.
+    """
+    if not isinstance(inside, bool):
+        raise Mistake(TypeMismatchError, "expected `inside` to be True or False", "It is a promise.", inside)
+    return current_builder().load(_place(source), where, inside)  # type: ignore[no-any-return]
 
 
 @place_operation

@@ -27,6 +27,7 @@ from .fetches import lower_fetch
 from .fuse_multiply_add import fuse_multiply_add
 from .guard_loop_reductions import guard_loop_reductions
 from .join_loops import join_loops
+from .loads_of_dots import loads_of_dots
 from .lowered import LoweredTtir, TtirLaunch, host_arithmetic
 from .parameters import FunctionSignature, contiguous, sizes_read
 from .positions import lower_below, lower_broadcast, lower_constant, lower_interleave, lower_position, lower_repeat
@@ -104,7 +105,8 @@ class _Launch:
         parameters, attributes = self.signature.used()
         function = tt.FuncOp(self.name, Region(self.entry), attributes)
         function.location = self.launch.location
-        shapes_of_dots(function)
+        loads_of_dots(shapes_of_dots(function))
+        _remove_unused(self.entry)
         carry_shapes(function)
         if self.is_pipelined:
             join_loops(function)
