@@ -137,6 +137,9 @@ class FakeDriver:
         """Of a function that `compile_fake` made."""
         return len(function_in(parsed(self.loaded[function - 1][0])).body.block.args) + HIDDEN
 
+    def identity(self, device: int) -> str:
+        return f"fake-{device}"
+
     def current_device(self) -> int:
         return self.device
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from multiprocessing.connection import Connection
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,9 +14,10 @@ import torch
 import vkernels as vk
 from tests.compiler.test_code_providers import finished
 from tests.library.reference import assert_close, fresh_seed, normal, poisoned
+from tests.runtime.coordinator.test_processes import Peer
 from vkernels.ir.plan import Home, Plan
 from vkernels.library.rows import softmax_rows
-from vkernels.runtime.coordinator import gap_filling
+from vkernels.runtime.coordinator import device_board, gap_filling, shared_board
 from vkernels.runtime.coordinator.gap_filling import GapFilling, filling_stats
 from vkernels.runtime.coordinator.launch_profile import SAMPLES, LaunchProfile
 from vkernels.runtime.dispatch import Launcher
@@ -221,6 +224,66 @@ def test_low_calls_wait_for_gaps_of_high_ones_which_wait_for_nobody(
     began = dict(zip((each.grid for each in driver.launches[2:]), driver.idle[2:], strict=True))
     assert began[16], "not while calls of high priority are on the device"
     assert filling.stats().fills == 1
+
+
+@pytest.mark.parametrize("ending", ["done", "killed"])
+def test_low_calls_wait_for_calls_of_another_process(
+    monkeypatch: pytest.MonkeyPatch, fillings: dict[int, GapFilling], tmp_path: Path, ending: str
+) -> None:
+    """The other process's call of high priority is being started, until it goes on or is killed."""
+    monkeypatch.setattr(shared_board, "FOLDERS", (str(tmp_path),))
+    monkeypatch.setattr(gap_filling, "LONGEST_WAIT", 600.0)
+    high, low = ((OnGpu(torch.zeros(rows, 64)), OnGpu(torch.zeros(rows, 64))) for rows in (8, 16))
+    driver = TimedOnly()
+    use(monkeypatch, driver)
+    launcher = with_plan(softmax_rows, GRID)
+    for pair in (high, low):
+        launcher(*pair)
+    with vk.priority("low"):
+        launcher(*low)  # so that other processes mark their calls
+    filling = fillings[0]
+    assert filling.stats().fills == 1
+
+    def other(pipe: Connection) -> None:
+        at_once = driver.launch
+
+        def launch(*told: int) -> None:
+            pipe.send("in a call")
+            pipe.recv()
+            at_once(*told)
+
+        driver.launch, driver.marks = launch, 0  # type: ignore[method-assign]
+        with vk.priority("high"):
+            launcher(*high)
+        pipe.send(driver.marks)
+        pipe.poll(600)
+
+    peer = Peer(other)
+    assert peer.receive() == "in a call"
+
+    def work() -> None:
+        with vk.priority("low"):
+            launcher(*low)
+
+    before, thread = len(driver.launches), threading.Thread(target=work)
+    thread.start()
+    while not filling._queue:
+        time.sleep(1e-3)
+    for _ in range(20):
+        assert not filling._take_units(filling._queue[0], time.perf_counter())
+    assert len(driver.launches) == before
+    if ending == "killed":
+        peer.kill()
+    else:
+        peer.pipe.send("go on")
+        assert peer.receive() == 2
+    thread.join(60)
+    assert len(driver.launches) == before + 1
+    if ending == "done":
+        peer.kill()
+    for board in device_board._boards.values():
+        board.close()
+    device_board._boards.clear()
 
 
 def test_an_error_of_a_launch_comes_out_and_others_go_on(

@@ -20,7 +20,8 @@ from vkernels.compiler.default_session import use_session
 from vkernels.compiler.session import CompilerSession
 from vkernels.library.rows import softmax_rows
 from vkernels.runtime.coordinator import gap_filling
-from vkernels.runtime.coordinator.gap_filling import GapFilling, Waiting
+from vkernels.runtime.coordinator.filling_calls import Waiting
+from vkernels.runtime.coordinator.gap_filling import GapFilling
 from vkernels.runtime.coordinator.launch_profile import JUDGED, SAMPLES, TELLING, LaunchProfile
 from vkernels.runtime.gpu import calls_by_priority
 from vkernels.runtime.gpu.kept_profiles import keep, recall

@@ -3,7 +3,8 @@
 from .board import PriorityStats
 from .cohost import CompanyStats, cohost_stats
 from .contract_stats import ContractStats, contract_stats
-from .gap_filling import FillingStats, filling_stats
+from .filling_calls import FillingStats
+from .gap_filling import filling_stats
 from .gpu_company import gpu_company_stats
 from .priority import get_priority, priority, priority_stats
 

@@ -23,6 +23,9 @@ APART = 2.0
 WRONG, JUDGED = 0.5, 20
 """Gaps are measured again when more than this part of the latest gaps, so many, was shorter than this part of what was
 predicted. Of gaps as they were measured every tenth is shorter than predicted."""
+JUDGED_DURATIONS = 4
+"""Durations are measured again when more than half of the latest, so many, differed from the prediction by more than a
+factor of 2."""
 TELLING = 1e-4
 """Seconds of predicted gaps that are judged: when shorter ones end is not known as well."""
 
@@ -52,6 +55,7 @@ class LaunchProfile:
     gaps: list[float] = field(default_factory=list)
     kept: int = 0
     _was_short: list[bool] = field(default_factory=list)
+    _latest: list[float] = field(default_factory=list, repr=False, compare=False)
     _of: list[float] | None = field(default=None, repr=False, compare=False)
     _count: int = field(default=0, repr=False, compare=False)
     _seconds: float | None = field(default=None, repr=False, compare=False)
@@ -72,8 +76,15 @@ class LaunchProfile:
         return len(self.durations) >= SAMPLES and len(self.gaps) >= SAMPLES
 
     def note_duration(self, seconds: float) -> None:
+        """A unit took so long. Durations are measured again where most of the latest are not as predicted."""
         if len(self.durations) < SAMPLES:
             self.durations.append(seconds)
+            return
+        self._latest = [*self._latest[1 - JUDGED_DURATIONS :], seconds]
+        predicted = self.seconds or 0.0
+        wrong = [each for each in self._latest if not WRONG * predicted <= each <= predicted / WRONG]
+        if len(wrong) > WRONG * JUDGED_DURATIONS:
+            self.durations, self._latest, self.kept = wrong, [], 0
 
     def note_gap(self, seconds: float) -> None:
         if len(self.gaps) < SAMPLES:

@@ -7,19 +7,13 @@ empty one costs 516 KiB until the machine is started again.
 from __future__ import annotations
 
 import ctypes
-import fcntl
-import mmap
 import os
-import stat
 import struct
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-
-from vkernels.ir.errors import SetupError
 
 from ..pool_board_ir import BELLS, COUNTERS, LOW, NORMAL
 from ..pool_shared_ir import (
@@ -50,16 +44,12 @@ from ..pool_shared_ir import (
     USED_PROCESSES,
     field_shift,
 )
+from .board_file import BoardFile, board_folder
 
 FOLDERS = "/dev/shm", os.environ.get("XDG_RUNTIME_DIR", "")
 """Where the board may be; the first that is there is taken."""
 
-JOINING = PROCESSES
-"""The byte of the file that a process locks while it takes a place, or replaces a damaged board."""
-
 HEADER = struct.pack("4q", SHARED_MAGIC, SHARED_VERSION, PROCESS_WORDS, PROCESSES)
-PATIENCE_SECONDS = 0.5
-"""How long to wait for another process that joins."""
 
 
 @dataclass(frozen=True)
@@ -86,11 +76,9 @@ class SharedBoard:
 
     def __init__(self, path: str) -> None:
         """Open the board, or make it. Raises `SetupError` where that cannot be, or another user could write it."""
-        self.path = path
-        self.file = _opened(path)
-        self._memory = mmap.mmap(self.file, SHARED_BYTES)
-        self.address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
-        self._words = (ctypes.c_int64 * (SHARED_BYTES // 8)).from_address(self.address)
+        self._board = BoardFile(path, HEADER, SHARED_BYTES, PROCESSES)
+        self.path, self.file, self.address = path, self._board.file, self._board.address
+        self._words = self._board.words
         self._own: int | None = None
         self._number = 0
 
@@ -101,25 +89,17 @@ class SharedBoard:
 
     def join(self) -> None:
         """Take a place, which is free again when this process ends, however it ends. Raises `SetupError`."""
-        with _locked(self.file):
-            for number in range(PROCESSES):
-                try:
-                    fcntl.lockf(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, number)
-                except OSError:
-                    continue
-                self._enter(number)
-                return
-        raise SetupError(f"{self.path} has no room for more than {PROCESSES} processes")
+        self._board.take_place(self._enter)
 
     def close(self) -> None:
         """Close the file, as a forked child does; its memory stays, native code may still read it."""
-        os.close(self.file)
+        self._board.close()
         self._own = None
 
     def neighbours(self) -> list[Neighbour]:
         """The living processes on the board, this one among them, in the order of their places."""
         places = range(min(self._words[USED_PROCESSES], PROCESSES))
-        return [self._neighbour(number) for number in places if number == self._own or self._is_held(number)]
+        return [self._neighbour(number) for number in places if number == self._own or self._board.is_held(number)]
 
     def contract_places(self) -> list[int]:
         """Addresses of this process's contracts. Who writes a contract writes its first word, `number`, last."""
@@ -162,12 +142,6 @@ class SharedBoard:
         words[USED_PROCESSES] = max(min(words[USED_PROCESSES], PROCESSES), number + 1)
         self._own, self._number = number, epoch
 
-    def _is_held(self, number: int) -> bool:
-        """Whether another process has this place."""
-        question = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, number, 1, 0)
-        answer = fcntl.fcntl(self.file, fcntl.F_GETLK, question)
-        return bool(struct.unpack_from("h", answer)[0] != fcntl.F_UNLCK)
-
     def _neighbour(self, number: int) -> Neighbour:
         start, words = self._start(number), self._words
         work, paused = words[start + AT_WORK], words[start + PAUSED_THREADS]
@@ -209,10 +183,7 @@ def joined_board() -> SharedBoard:
 
 def board_path() -> str:
     """Where this user's board of the CPU is. Raises `SetupError` where there is no folder for it."""
-    folder = next((folder for folder in FOLDERS if folder and Path(folder).is_dir()), None)
-    if folder is None:
-        raise SetupError("neither /dev/shm nor XDG_RUNTIME_DIR is a folder")
-    return f"{folder}/vkernels-cpu-{os.geteuid()}-v{SHARED_VERSION}"
+    return f"{board_folder(FOLDERS)}/vkernels-cpu-{os.geteuid()}-v{SHARED_VERSION}"
 
 
 def _field(word: int, shift: int) -> int:
@@ -222,87 +193,3 @@ def _field(word: int, shift: int) -> int:
 def _name() -> str:
     """What tells people which process this is."""
     return Path(getattr(sys, "argv", [""])[0] or sys.executable or "python").name
-
-
-def _opened(path: str) -> int:
-    """A descriptor of the board. One that is damaged, or that others may write, is replaced if it is ours."""
-    for _ in range(100):
-        try:
-            file = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-        except FileNotFoundError:
-            _make(path)
-            continue
-        except OSError as error:
-            raise SetupError(f"{path} cannot be opened: {error.strerror}") from error
-        try:
-            fault = _fault(file)
-            if fault is None:
-                return file
-            if os.fstat(file).st_uid != os.geteuid() or not stat.S_ISREG(os.fstat(file).st_mode):
-                raise SetupError(f"{path} {fault}")
-            with _locked(file):
-                if _is_at(path, file):
-                    os.unlink(path)
-        except BaseException:
-            os.close(file)
-            raise
-        os.close(file)
-    raise SetupError(f"{path} is damaged each time that it is made anew")
-
-
-def _fault(file: int) -> str | None:
-    """What is wrong with a board, if anything."""
-    status = os.fstat(file)
-    if not stat.S_ISREG(status.st_mode):
-        return "is not a file"
-    if status.st_uid != os.geteuid():
-        return f"belongs to user {status.st_uid}"
-    if stat.S_IMODE(status.st_mode) != 0o600:
-        return "can be read or written by other users"
-    if status.st_size != SHARED_BYTES or os.pread(file, len(HEADER), 0) != HEADER:
-        return "is damaged"
-    return None
-
-
-def _is_at(path: str, file: int) -> bool:
-    try:
-        return os.path.samestat(os.lstat(path), os.fstat(file))
-    except FileNotFoundError:
-        return False
-
-
-def _make(path: str) -> None:
-    """Make a board under another name, and give it its own when it is complete, unless another process was first."""
-    temporary = f"{path}.{os.getpid()}.{time.monotonic_ns()}"
-    try:
-        file = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            os.fchmod(file, 0o600)  # whatever the umask
-            os.posix_fallocate(file, 0, SHARED_BYTES)  # a full file system is an error here, not a signal later
-            os.pwrite(file, HEADER, 0)
-            os.link(temporary, path)
-        except FileExistsError:
-            pass
-        finally:
-            os.close(file)
-            os.unlink(temporary)
-    except OSError as error:
-        raise SetupError(f"{path} cannot be made: {error.strerror}") from error
-
-
-@contextmanager
-def _locked(file: int) -> Iterator[None]:
-    """Hold the lock of processes that join. Raises `SetupError` where another one keeps it."""
-    end = time.monotonic() + PATIENCE_SECONDS
-    while True:
-        try:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, JOINING)
-            break
-        except OSError as error:
-            if time.monotonic() > end:
-                raise SetupError("another process holds the lock of the board of priorities") from error
-            time.sleep(1e-3)
-    try:
-        yield
-    finally:
-        fcntl.lockf(file, fcntl.LOCK_UN, 1, JOINING)

@@ -20,7 +20,8 @@ from vkernels.compiler.protocols import KernelLike
 from vkernels.ir.plan import Plan
 
 from ..coordinator import get_priority
-from ..coordinator.gap_filling import GapFilling, Upper, Waiting, filling_of, filling_stats
+from ..coordinator.filling_calls import Upper, Waiting
+from ..coordinator.gap_filling import GapFilling, filling_of, filling_stats
 from ..coordinator.launch_profile import LaunchProfile, Mark
 from ..coordinator.shown_company import show_fills
 from .device import GpuDevice
@@ -78,7 +79,7 @@ def run_by_priority(bound: Bound, addresses: Sequence[int], scalars: Sequence[bo
         if driver.is_capturing():
             bound.start(addresses, scalars)
             return
-        filling = filling_of(bound.device.number)
+        filling = filling_of(bound.device.number, driver.identity)
         if get_priority() == "low":
             _fill(bound, filling, addresses, scalars)
         elif filling.has_low:

@@ -104,6 +104,13 @@ class Driver(ABC):
         made.record()
         return made
 
+    def identity(self, device: int) -> str:
+        """What tells a device from all others of the machine, in every process. Raises `SetupError`."""
+        found = getattr(self._torch.cuda.get_device_properties(device), "uuid", None)
+        if found is None:
+            raise SetupError("this torch does not tell devices apart by their UUID")
+        return str(found)
+
     def _stream(self, device: int) -> int:
         stream: int = self._torch.cuda.current_stream(device).cuda_stream
         return stream
