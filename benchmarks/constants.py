@@ -1,17 +1,19 @@
 """How much the plans of the library depend on constants of the CPU's cost model that are typed in, not measured.
 
     python benchmarks/constants.py [--processors cpu:sapphirerapids:cores=2,cpu:znver4:cores=2] [--dtype bfloat16]
+                                   [--constants own,gradual,OVERLAP]
 
 Each constant is halved and doubled, and the library's kernels are planned anew. The plan chosen so is timed by the
 model as it is, beside the usual plan: what is lost where a machine has another constant than the model's. Nothing runs.
+`--constants` also takes names of what calibration measures (`CoreCosts`).
 """
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
 from math import exp, log
 from statistics import fmean
 
@@ -35,10 +37,8 @@ from vkernels.targets.slices import target_or_slice
 
 MODEL = "vkernels.ir.cost_model"
 CONSTANTS = {
-    "CROWDED": ("cpu",), "GRADUAL_1": ("cpu",), "GRADUAL": ("cpu", "cpu_rows"), "OWN": ("cpu", "cpu_rows"),
-    "SHORT": ("cpu_rows",), "CLOSER": ("cpu_rows",), "MOST_FETCHED": ("cpu_rows",),
-    "PASSED": ("cpu_rows",), "TOGETHER": ("cpu_steps",),
-    "BROKEN": ("cpu_steps",), "PAST_STRAIGHT": ("cpu_steps",), "CHUNKED": ("cpu_words",), "UPDATE_MANY": ("atomics",),
+    "CROWDED": ("cpu",), "GRADUAL_1": ("cpu",), "SHORT": ("cpu_rows",), "CLOSER": ("cpu_rows",),
+    "MOST_FETCHED": ("cpu_rows",), "TOGETHER": ("cpu_steps",), "BROKEN": ("cpu_steps",), "UPDATE_MANY": ("atomics",),
     "MASKED_TIMES": ("cpu_packs",), "OVERLAP": ("plan_batch",),
 }  # fmt: skip
 """By the modules of the model that know them."""
@@ -78,8 +78,12 @@ class Row:
 
     def lost(self, constant: str, times: float) -> float:
         """The modelled time of the plan that is chosen with a changed constant, over that of the usual plan."""
-        with changed(constant, times):
-            plan = choose_plan(self.space.kernel, self.space.sizes, self.space.limits, self.space.needs).plan
+        limits = self.space.limits
+        if constant not in CONSTANTS:
+            core = limits.core_costs
+            limits = replace(limits, core=replace(core, **{constant: times * getattr(core, constant)}))
+        with changed(constant, times) if constant in CONSTANTS else nullcontext():
+            plan = choose_plan(self.space.kernel, self.space.sizes, limits, self.space.needs).plan
         return 1.0 if plan == self.usual else model_plan(self.space, plan).seconds / self.seconds
 
 

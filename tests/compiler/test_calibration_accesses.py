@@ -9,8 +9,10 @@ import pytest
 
 from vkernels.compiler.calibrate_accesses import AccessMeasurement
 from vkernels.compiler.calibration_accesses import BESIDE, ROW
-from vkernels.compiler.calibration_loops import LARGE, LargeMemory, buffer, loops
+from vkernels.compiler.calibration_loops import LARGE, LINKS, LOADED_VECTORS, LargeMemory, buffer, loops
 from vkernels.ir.core_costs import CoreCosts
+from vkernels.ir.cost_model.cache_sets import part_lost
+from vkernels.ir.cost_model.loops import LINE
 from vkernels.targets.cpu_rates import OF_ACCESSES
 
 
@@ -77,6 +79,67 @@ def test_rows_that_prefetchers_follow_are_found_by_what_more_of_them_lose(follow
 
     core = Core(None, None, 64, None, None, None, 0)
     assert core._streams(None, 10.0, core._beside(None, 32) - 10) == expected
+
+
+@pytest.mark.parametrize(("own", "gradual"), [(0.6, 0.33), (1.0, 0.2), (1.1, 0.4), (0.8, 0.1)])
+def test_the_part_of_level_2_that_is_kept_is_found_by_what_is_lost(own, gradual):
+    """A core whose level 2 loses what was read before as the model says, by what else was read since."""
+    shared, near, beyond = 1 << 20, 1.0, 2.5
+
+    class Core(AccessMeasurement):
+        def _read(self, memory, lines, loop=None, count=8):
+            if lines.ndim == 1:
+                return near if lines.size * LINE < shared // 2 else beyond
+            again = int(np.sum(lines[0] == lines[1]))
+            lost = part_lost(lines.shape[1] * LINE, own * shared, gradual)
+            return (again * (near + lost * (beyond - near)) + (lines.shape[1] - again) * beyond) / lines.shape[1]
+
+    found = Core(None, None, 64, None, None, None, shared)._of_streaming()
+    assert found["own"] == pytest.approx(own, abs=0.05)
+    assert found["gradual"] == pytest.approx(gradual, abs=0.15)
+
+
+def test_the_part_of_level_2_is_as_usual_where_nothing_tells_what_is_lost():
+    class Core(AccessMeasurement):
+        def _read(self, memory, lines, loop=None, count=8):
+            return 2.0
+
+    found = Core(None, None, 64, None, None, None, 1 << 20)._of_streaming()
+    assert found == {"own": CoreCosts.own, "gradual": CoreCosts.gradual}
+
+
+@pytest.mark.parametrize("name", ["straight", "straight_past"])
+def test_straight_code_stores_the_ends_of_chains(width, name):
+    """Each multiplies by a half and adds it; where the address is not aligned, stores are ordinary ones."""
+    lanes, blocks = width // 4, 3
+    for offset in (0, 1):
+        memory = buffer(1 << 12).view(np.float32)
+        memory[:] = np.nan
+        vectors = memory[offset : offset + (blocks * LOADED_VECTORS + 1) * lanes].reshape(-1, lanes)
+        vectors[0] = 0.5
+        with loops(width) as code:
+            getattr(code, name)(vectors.ctypes.data, blocks, 1)
+        links = [0.5]
+        for _ in range(LINKS + blocks):
+            links.append(links[-1] * 0.5 + 0.5)
+        expected = np.repeat(links[LINKS : LINKS + blocks], LOADED_VECTORS).astype(np.float32)
+        np.testing.assert_array_equal(vectors[1:-1, 0], expected[1:])  # the loop's own sums are in the first
+        assert np.isnan(vectors[-1]).all()
+
+
+def test_narrow_lanes_are_moved_by_themselves(width, random):
+    memory, lanes = buffer(1 << 14).view(np.uint16), width // 4
+    memory[:] = random.integers(0, 1 << 16, memory.size)
+    before = memory.copy()
+    with loops(width) as code:
+        code.apart_narrow(memory.ctypes.data, 1, 1)
+    rows = np.arange(lanes) * ROW + BESIDE - 1
+    np.testing.assert_array_equal(memory[:lanes], before[rows])  # the last of its sums
+    memory[:] = before
+    with loops(width) as code:
+        code.store_apart_narrow(memory.ctypes.data, 1, 1)
+    for lane in range(lanes):
+        np.testing.assert_array_equal(memory[ROW * lane :][:BESIDE], np.full(BESIDE, before[lane]))
 
 
 def test_large_arrays_are_parts_of_one_that_is_written_once():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
@@ -11,7 +13,19 @@ from vkernels.compiler.calibrate_instructions import InstructionMeasurement, mor
 from vkernels.compiler.calibration_accesses import BESIDE, CHAINS
 from vkernels.compiler.calibration_instructions import ROW_BYTES
 from vkernels.compiler.calibration_loops import buffer, loops
-from vkernels.compiler.calibration_matrix import MATRIX_BYTES, ROW, ROWS, SHAPE, TILE, shapes
+from vkernels.compiler.calibration_matrix import (
+    APART,
+    MATRIX_BYTES,
+    MATRIX_LOOPS,
+    PANELS,
+    ROW,
+    ROWS,
+    SHAPE,
+    TILE,
+    TILES,
+    matrix_loops,
+    shapes,
+)
 from vkernels.ir.core_costs import CoreCosts
 from vkernels.targets.cpu_rates import OF_INSTRUCTIONS, OF_MATRICES
 from vkernels.targets.host_cpu import cpu_limits
@@ -86,6 +100,51 @@ def test_rows_are_joined_to_words(width, random):
         code["worded"](memory.ctypes.data, places.ctypes.data, out.ctypes.data, 1, 1)
     rows = [memory[place * lanes :][:lanes] for place in places]
     np.testing.assert_array_equal(out[: 2 * lanes], np.stack(rows, axis=1).ravel())
+
+
+@pytest.mark.compile
+def test_loops_of_a_matrix_unit_have_its_instructions_and_no_others():
+    """In the order in which they are timed: a tile is stored before its product, or all tiles before the first."""
+    code = assembly_of(matrix_loops(), "sapphirerapids", "+amx-tile,+amx-bf16")
+    assert set(code) == set(MATRIX_LOOPS)
+    product, load = "tdpbf16ps", "tileloadd"
+    stores = ["vmovaps"] * ROWS
+    assert tiles_in(code["staged_in_turn"]) == [*stores, load, product] * TILES
+    assert tiles_in(code["staged_together"]) == [*stores * TILES, *[load, product] * TILES]
+    assert tiles_in(code["staged"]) == [*stores * TILES, *[load] * TILES]
+    for name in ("side_by_side", "rows_apart"):
+        assert tiles_in(code[name]) == ["tileloaddt1"] * (PANELS * APART // ROW)
+    rows = {name: set(strides_in(code[name])) for name in ("side_by_side", "rows_apart")}
+    assert rows == {"side_by_side": {ROW}, "rows_apart": {APART}}
+
+
+def assembly_of(text, processor, features):
+    """The instructions of the loop of each function, as LLVM compiles it for a processor."""
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    target = llvm.Target.from_triple("x86_64-unknown-linux-gnu")
+    machine = target.create_target_machine(cpu=processor, features=features, opt=2)
+    assembly = machine.emit_assembly(llvm.parse_assembly(text))
+    functions = re.findall(r"^(\w+):.*?$(.*?)^\.Lfunc_end", assembly, flags=re.MULTILINE | re.DOTALL)
+    return dict(functions)
+
+
+def tiles_in(body):
+    """Operations of a function's loop on tiles, and stores of vectors."""
+    loop = [line.split() for line in body[body.index("LBB") :].splitlines() if line.strip()]
+    wanted = ("tileload", "tdp", "tilestore")
+    return [
+        words[0]
+        for words in loop
+        if words[0].startswith(wanted) or (words[0] == "vmovaps" and words[1].startswith("%zmm"))
+    ]
+
+
+def strides_in(body):
+    """Bytes from row to row of the tiles that a function's loop loads, by the registers that hold them."""
+    known = {f"%r{name}": int(value) for value, name in re.findall(r"movl\s+\$(\d+), %e(\w+)", body)}
+    known |= {f"%{name}": int(value) for value, name in re.findall(r"movl\s+\$(\d+), %(r\d+)d", body)}
+    return [known[name] for name in re.findall(r"tileloaddt1\s+\S*\(%\w+,(%\w+)", body)]
 
 
 @pytest.mark.skipif(not has_matrices(), reason="this processor has no AMX")

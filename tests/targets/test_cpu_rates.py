@@ -85,7 +85,7 @@ def test_what_a_family_is_taken_for_could_be_measured(monkeypatch, family, cores
     monkeypatch.setattr(cpu_rates, "family_of", lambda *of: family)
     rates = family_cpu_rates()
     assert rates == in_ranges(rates)
-    assert rates.core_memory <= rates.memory == memory_of(limits)
+    assert rates.core_memory <= rates.memory == memory_of(family, limits)
     assert rates.memory < rates.cache < rates.shared
     assert rates.multiply_adds == multiply_adds_of(family, limits)
 

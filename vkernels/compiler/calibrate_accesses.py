@@ -23,6 +23,12 @@ FOLLOWED = (16, 8)
 """Rows beside one another that prefetchers may follow; half as many as the last, if not those."""
 LOSSES, LOST = 0.5, 0.1
 """Cycles a line by which `MOST_ROWS` rows are told from one, and the part of these up to which none are lost."""
+AGAIN = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
+"""Parts of level 2 that are read again and again, from one of which all is found to one of which hardly any is."""
+STREAMED, CHUNKS = 0.125, 4
+"""Part of level 2 that streams by each time, and how often until the same again: then level 2 has lost it."""
+TOLD_APART = 1.2
+"""How much longer lines from beyond level 2 take, at least, where what is lost is told by it."""
 BEGUN = 8
 """Rows that begin at once."""
 FEW_PAGES, MOST_PAGES = 256, 1 << 14
@@ -48,7 +54,7 @@ class AccessMeasurement:
 
     def costs(self) -> dict[str, float]:
         """Costs of `CoreCosts`, by their names there."""
-        return {**self._of_vectors(), **self._of_found(), **self._of_lines()}
+        return {**self._of_vectors(), **self._of_found(), **self._of_lines(), **self._of_streaming()}
 
     def _of_vectors(self) -> dict[str, float]:
         code, lanes, size = self.code, self.width // 4, self.near.nbytes // 4
@@ -57,12 +63,20 @@ class AccessMeasurement:
         apart, store_apart = (
             self.cycles(loop, (self.near, rows)) / (rows * BESIDE * lanes) for loop in (code.apart, code.store_apart)
         )
+        narrow_rows = (self.near.nbytes // 2 - ROW * lanes) // BESIDE
+        apart_narrow, store_apart_narrow = (
+            self.cycles(loop, (self.near, narrow_rows)) / (narrow_rows * BESIDE * lanes)
+            for loop in (code.apart_narrow, code.store_apart_narrow)
+        )
         alone = self._without_arithmetic(apart * BESIDE * lanes, rows)
         whole, masked = (self.cycles(loop, (self.near, blocks)) for loop in (code.whole, code.masked))
         reductions = size // (CHAINS * lanes)
         across = self.cycles(code.across, (self.near, reductions)) / (reductions * CHAINS * log2(lanes))
         masked = max(0.0, masked - whole) / (2 * blocks * BESIDE)
-        return {"apart": apart, "store_apart": store_apart, "apart_alone": alone, "masked": masked, "across": across}
+        return {
+            "apart": apart, "store_apart": store_apart, "apart_narrow": apart_narrow,
+            "store_apart_narrow": store_apart_narrow, "apart_alone": alone, "masked": masked, "across": across,
+        }  # fmt: skip
 
     def _without_arithmetic(self, apart: float, rows: int) -> float:
         """The part of the cycles of a block of elements apart in which no arithmetic is done."""
@@ -109,6 +123,24 @@ class AccessMeasurement:
         for of in ("_3", ""):
             costs[f"lost{of}"] /= MOST_ROWS - costs["streams"]
         return costs
+
+    def _of_streaming(self) -> dict[str, float]:
+        """How much of level 2 data may take that are read again after others streamed by: where half of them are lost,
+        and how gradually."""
+        lines, chunk = self.shared // LINE, int(STREAMED * self.shared) // LINE
+        found, lost = (self._read(self.middle, np.arange(part)) for part in (int(AGAIN[0] * lines), 2 * lines))
+        if lost < TOLD_APART * found:
+            return {"own": CoreCosts.own, "gradual": CoreCosts.gradual}
+        others = np.arange(CHUNKS * chunk).reshape(CHUNKS, chunk) + int(AGAIN[-1] * lines)
+        parts: list[float] = []
+        for again in AGAIN:
+            count = int(again * lines)
+            places = np.concatenate((np.broadcast_to(np.arange(count), (CHUNKS, count)), others), axis=1)
+            cycles = self._read(self.middle, places) * (count + chunk) - lost * chunk
+            parts.append((cycles / count - found) / (lost - found))
+        sooner, later = np.interp((0.25, 0.75), np.maximum.accumulate(parts), np.add(AGAIN, STREAMED))
+        own = float(sooner + later) / 2
+        return {"own": own, "gradual": float(later - sooner) / own}
 
     def _streams(self, memory: Any, together: float, lost: float) -> float:
         """Rows that prefetchers follow at once, by what a line of these costs more than one `together` with the others

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ from vkernels.ir.dot_units import DOT_UNITS
 from vkernels.ir.limits import Limits
 from vkernels.ir.system_resources import ThreadPool
 from vkernels.targets.cpu_rates import (
-    OF_ACCESSES,
     OF_INSTRUCTIONS,
     CpuRates,
     family_cpu_rates,
@@ -35,6 +33,7 @@ from .calibrate_accesses import AccessMeasurement
 from .calibrate_instructions import InstructionMeasurement, more_loops
 from .calibration_accesses import BESIDE as ADDED
 from .calibration_loops import CHAIN_CYCLES, LOADED_VECTORS, MULTIPLY_ADDS, WAITS, LargeMemory, Loops, buffer, loops
+from .confirm_rates import AGREE, confirmed
 from .machine_load import quiet_cores
 
 SECONDS = 6e-3
@@ -68,8 +67,6 @@ BEYOND = 4
 
 ATOMICS = 64
 """Blocks of atomic additions of a pass."""
-AGREE = 1.25
-"""How much two measurements differ at most where nothing disturbs them."""
 ATTEMPTS = 4
 
 
@@ -119,55 +116,8 @@ def measure_undisturbed(attempts: int = ATTEMPTS, launch: MeasureLaunch | None =
     return replace(found, disturbed=True)
 
 
-COSTS = (
-    "latency", "stored_2", "stored_3", "stored", "past_3", "past", "past_3_alone", "past_alone", "past_store",
-    "waited_3", "waited", "launch", "wake", *OF_ACCESSES, *OF_INSTRUCTIONS,
-)  # fmt: skip
-"""What is the mean of two measurements: mostly rates beside others, of which neither more nor less is better."""
 EACH_CORES = ("multiply_adds", "shared", "cache")
 """Rates of all cores together, of which each core brings its own."""
-RATIOS = {"cache_share": 2.0, "launch": 2.0, "wake": 2.0, "pages": 2.0, "streams": 2.0}
-"""How much some may differ: some are powers of two, the others depend on what the system does."""
-APART = {
-    **dict.fromkeys(("stored_2", "stored_3", "stored", "past_3", "past", "past_3_alone", "past_alone"), 0.25),
-    "past_store": 1.0,
-    **dict.fromkeys(("waited_3", "waited"), 0.25),
-    **dict.fromkeys(OF_ACCESSES, 0.5),
-    **dict.fromkeys(OF_INSTRUCTIONS, 0.5),
-    **dict.fromkeys(("begun_3", "begun", "contended", "settled", "reshaped"), 50.0),
-    **dict.fromkeys(("mispredicted", "divided", "carried", "matrix_latency"), 4.0),
-    **dict.fromkeys(("atomic", "atomic_far", "hop", "line", "line_3", "fetched_store"), 4.0),
-    "launch": 5e-7,
-}
-"""Differences that do not matter."""
-
-
-def confirmed(found: Sequence[CpuRates]) -> CpuRates | None:
-    """The rates that at least two measurements agree on; None where there are others.
-
-    Of a rate the fastest that a second one confirms, as disturbances only slow down; of a cost the mean of the two that
-    are closest. Rates for vectors of different widths cannot be mixed: those of most measurements count.
-    """
-    if len(found) < 2:
-        return None
-    widths = [rates.register_bytes for rates in found]
-    alike = [rates for rates in found if rates.register_bytes == max(widths, key=widths.count)]
-    values: dict[str, Any] = {}
-    for each in fields(CpuRates):
-        ordered = sorted((getattr(rates, each.name) for rates in alike), reverse=True)
-        pairs = [pair for pair in itertools.pairwise(ordered) if _agree(each.name, *pair)]
-        if not pairs:
-            return None
-        if each.name in COSTS:
-            most, least = min(pairs, key=lambda pair: pair[0] - pair[1])
-            values[each.name] = (most + least) / 2
-        else:
-            values[each.name] = pairs[0][0]
-    return CpuRates(**values)
-
-
-def _agree(name: str, most: float, least: float) -> bool:
-    return most <= RATIOS.get(name, AGREE) * least or most - least <= APART.get(name, 0)
 
 
 def measure_cpu(launch: MeasureLaunch | None = None, quiet: Sequence[int] = ()) -> Measured:
@@ -249,6 +199,10 @@ class _Measurement:
         # Less what the model counts for memory.
         past_3 = max(0.0, past_3 - OVERLAP * past * cache / memory)
         past_3_alone = max(0.0, past_3_alone - OVERLAP * past_alone * core_cache / core_memory)
+        past_store, past_straight = (
+            clock * self._past_store(name, min(far, PAST), core_memory / max(past, 0.1))
+            for name in ("work", "straight")
+        )
         shared, stored_2, _ = self._read_and_written(limits.shared // 2 * cores, cores)
         shared = max(cache, shared)
         return CpuRates(
@@ -256,7 +210,7 @@ class _Measurement:
             multiply_adds=multiply, register_bytes=self.width, loads=loads / self.width / clock,
             stores=stores / self.width / clock, latency=latency, stored_2=stored_2, stored_3=stored_3, stored=stored,
             past_3=past_3, past=past, past_3_alone=past_3_alone, past_alone=past_alone,
-            past_store=clock * self._past_store(min(far, PAST), core_memory / max(past, 0.1)),
+            past_store=past_store, past_straight=past_straight,
             cache_share=self._cache_share(size, cache, memory), launch=LAUNCH_SECONDS, wake=WAKE_SECONDS,
             waited_3=waited_3, waited=waited, **self._accesses(clock, size // cores, far).costs(),
             **self._instructions(clock, size // cores),
@@ -298,10 +252,10 @@ class _Measurement:
         read, copied, past = self._rates(("read", "copy", "copy_past"), total, cores)
         return read, _written(read, copied), _written(read, past)
 
-    def _past_store(self, far: int, most: float) -> float:
-        """Seconds that a store past the caches takes beside arithmetic more than one to the nearest cache, or than
-        memory takes for it, which takes `most` bytes a second."""
-        (near,), (past,) = self._rates(("work",), NEAR, 1), self._rates(("work_past",), far, 1)
+    def _past_store(self, name: str, far: int, most: float) -> float:
+        """Seconds that a store past the caches takes beside a loop's arithmetic more than one to the nearest cache, or
+        than memory takes for it, which takes `most` bytes a second."""
+        (near,), (past,) = self._rates((name,), NEAR, 1), self._rates((f"{name}_past",), far, 1)
         return self.width * max(0.0, 1 / past - max(1 / near, 1 / most))
 
     def _cache_share(self, size: int, cache: float, memory: float) -> float:

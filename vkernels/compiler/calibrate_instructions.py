@@ -17,7 +17,7 @@ from .calibrate_accesses import MeasureCycles
 from .calibration_accesses import BESIDE, CHAINS
 from .calibration_instructions import ROW_BYTES, SHUFFLES, WORDS, instruction_loops
 from .calibration_loops import LOADED_VECTORS, Loops, buffer, compiled_loops
-from .calibration_matrix import MATRIX_BYTES, MATRIX_LOOPS, ROWS, SHAPE, TILES, matrix_loops, shapes
+from .calibration_matrix import APART, MATRIX_BYTES, MATRIX_LOOPS, PANELS, ROW, ROWS, SHAPE, TILES, matrix_loops, shapes
 
 SEED = 0
 DIVIDED = 1024
@@ -119,11 +119,16 @@ class InstructionMeasurement:
         for number, rows in enumerate((ROWS, ROWS // 2)):
             memory[number * SHAPE // 8 :][: SHAPE // 8] = np.frombuffer(shapes(rows), np.int64)
         taken = {name: self.cycles(self.code[name], (memory,)) for name in MATRIX_LOOPS}
+        staged = taken["staged"] / (TILES * ROWS)
+        in_turn, together = (taken[f"staged_{how}"] / (TILES * ROWS) for how in ("in_turn", "together"))
+        lines = PANELS * ROWS * APART // ROW
         return {
             "matrix_row": taken["products"] / (TILES * ROWS),
             "matrix_latency": taken["product_chain"] / TILES,
             "settled": taken["settled"],
             "given_back": taken["given_back"] / (TILES * ROWS),
-            "staged": taken["staged"] / (TILES * ROWS),
+            "staged": staged,
+            "chunked": max(0.0, together - in_turn) / (staged * log2(TILES)),
+            "passed": max(0.0, taken["rows_apart"] - taken["side_by_side"]) / lines,
             "reshaped": taken["reshaped"] / 2,
         }

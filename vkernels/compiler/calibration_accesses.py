@@ -1,13 +1,13 @@
 """Loops of machine code that access memory as kernels do where elements are not side by side; for calibration.
 
-Of `register_bytes`, all of f32 and with several sums. Each over `blocks` blocks, `steps` times:
-`scatter(memory, places, blocks, steps)` stores vectors, as `gather` loads them. `apart(memory, blocks, steps)`: each
-lane of a vector is loaded from a row of its own, and `store_apart` stores to such rows. `computed`: multiplies and
-adds, `apart_computed`: as much beside the loads of `apart`. `found(memory, places, blocks,
-steps)`: each is found by an i32 that counts elements, and by `found_twice` in two tables. `whole` and `masked`: vectors
-are loaded and stored, all lanes or all but one. `across`: chains beside one another, in which the sum of a vector's
-lanes is waited for by the next vector. `atomic(memory, places, blocks, steps)` adds to elements found by an i32, and
-`update` does so without atomics.
+Of `register_bytes`, all of f32 and with several sums. Each over `blocks` blocks, `steps` times: `scatter(memory,
+places, blocks, steps)` stores vectors, as `gather` loads them. `apart(memory, blocks, steps)`: each lane of a vector is
+loaded from a row of its own, and `store_apart` stores to such rows; `apart_narrow` and `store_apart_narrow`: the same
+of lanes of 16 bits, each moved by itself. `computed`: multiplies and adds, `apart_computed`: as much beside the loads
+of `apart`. `found(memory, places, blocks, steps)`: each is found by an i32 that counts elements, and by `found_twice`
+in two tables. `whole` and `masked`: vectors are loaded and stored, all lanes or all but one. `across`: chains beside
+one another, in which the sum of a vector's lanes is waited for by the next vector. `atomic(memory, places, blocks,
+steps)` adds to elements found by an i32, and `update` does so without atomics.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ def access_loops(register_bytes: int) -> str:
     lanes = register_bytes // 4
     vector, mask = f"<{lanes} x float>", f"<{lanes} x i1>"
     loaded = f"%a = load {vector}, ptr %at, align 8"
+    narrow = f"%a = load <{lanes} x i16>, ptr %at, align 8"
     return f"""
 declare {vector} @llvm.masked.gather.v{lanes}f32.v{lanes}p0(<{lanes} x ptr>, i32, {mask}, {vector})
 declare void @llvm.masked.scatter.v{lanes}f32.v{lanes}p0({vector}, <{lanes} x ptr>, i32, {mask})
@@ -43,6 +44,8 @@ declare float @llvm.vector.reduce.fadd.v{lanes}f32(float, {vector})
 {access_loop("scatter", _scatter(lanes), "i32", BESIDE, None, by_places=True, first=loaded)}
 {access_loop("apart", _apart(lanes), "float", BESIDE, vector)}
 {access_loop("store_apart", _store_apart(lanes), "float", BESIDE, None, first=loaded)}
+{access_loop("apart_narrow", _apart_narrow(lanes), "i16", BESIDE, f"<{lanes} x i16>")}
+{access_loop("store_apart_narrow", _store_apart_narrow(lanes), "i16", BESIDE, None, first=narrow)}
 {access_loop("computed", _computed(lanes, 0), "float", BESIDE, vector, count=COMPUTED)}
 {access_loop("apart_computed", _computed(lanes, BESIDE), "float", BESIDE, vector, count=COMPUTED)}
 {access_loop("found", _found(lanes, 1), "i32", BESIDE * lanes, vector, by_places=True)}
@@ -112,6 +115,34 @@ def _store_apart(lanes: int) -> Callable[[int], Sequence[str]]:
     def body(n: int) -> Sequence[str]:
         called = f"@llvm.masked.scatter.v{lanes}f32.v{lanes}p0({vector} %a, {pointers} %p{n}, i32 4, {_all(lanes)})"
         return (*_of_rows(lanes, n), f"call void {called}")
+
+    return body
+
+
+def _apart_narrow(lanes: int) -> Callable[[int], Sequence[str]]:
+    vector = f"<{lanes} x i16>"
+
+    def body(n: int) -> Sequence[str]:
+        lines = []
+        for lane in range(lanes):
+            name, before = f"{n}_{lane}", f"%v{n}_{lane - 1}" if lane else "poison"
+            lines += [f"%p{name} = getelementptr i16, ptr %here, i64 {n + ROW * lane}"]
+            lines += [f"%e{name} = load i16, ptr %p{name}, align 2"]
+            lines += [f"%v{name} = insertelement {vector} {before}, i16 %e{name}, i32 {lane}"]
+        return [*lines, f"%t{n} = xor {vector} %s{n}, %v{n}_{lanes - 1}"]
+
+    return body
+
+
+def _store_apart_narrow(lanes: int) -> Callable[[int], Sequence[str]]:
+    def body(n: int) -> Sequence[str]:
+        lines = []
+        for lane in range(lanes):
+            name = f"{n}_{lane}"
+            lines += [f"%p{name} = getelementptr i16, ptr %here, i64 {n + ROW * lane}"]
+            lines += [f"%e{name} = extractelement <{lanes} x i16> %a, i32 {lane}"]
+            lines += [f"store i16 %e{name}, ptr %p{name}, align 2"]
+        return lines
 
     return body
 

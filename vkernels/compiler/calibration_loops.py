@@ -32,6 +32,9 @@ BUSY = 6
 WORK = 80
 """Multiply-adds of a vector that `work` stores: they take longer than the store."""
 
+LINKS = 16
+"""Multiply-adds of a chain of `straight`: as of a polynomial."""
+
 LARGE = 1 << 27
 """Bytes of arrays that are large."""
 
@@ -49,7 +52,9 @@ class Loops:
     `multiply(memory, steps)`, `wait(memory, steps)`, `chain(memory, steps)`; `read(memory, blocks, steps)`,
     `multiply_read(memory, blocks, steps)`, which multiplies and adds `BUSY` times with each vector that it reads,
     `store(memory, blocks, steps)`; `work(memory, vectors, steps)`, which stores each vector after `WORK` multiply-adds,
-    and `work_past`, which does so past the caches if the address allows it; `copy(memory, blocks, steps)` to as many
+    and `work_past`, which does so past the caches if the address allows it; `straight(memory, blocks, steps)`, which
+    stores the end of a chain of `LINKS` multiply-adds for each vector, with those of a block interleaved, and
+    `straight_past`, where a test of each address keeps them apart; `copy(memory, blocks, steps)` to as many
     blocks after these, and `copy_past`; `gather(memory, places, blocks, steps)`, where `places` has the position of
     each vector, an i32 counted in vectors, and `gather_2` and `gather_4`, where it has those of the first of as many
     vectors side by side. The rest: see `calibration_accesses`.
@@ -62,6 +67,8 @@ class Loops:
     store: Callable[..., None]
     work: Callable[..., None]
     work_past: Callable[..., None]
+    straight: Callable[..., None]
+    straight_past: Callable[..., None]
     copy: Callable[..., None]
     copy_past: Callable[..., None]
     gather: Callable[..., None]
@@ -71,6 +78,8 @@ class Loops:
     scatter: Callable[..., None]
     apart: Callable[..., None]
     store_apart: Callable[..., None]
+    apart_narrow: Callable[..., None]
+    store_apart_narrow: Callable[..., None]
     computed: Callable[..., None]
     apart_computed: Callable[..., None]
     found: Callable[..., None]
@@ -150,6 +159,8 @@ declare {floats} @llvm.fmuladd({floats}, {floats}, {floats})
 {_storing(floats, register_bytes)}
 {_working("work", floats, register_bytes, False)}
 {_working("work_past", floats, register_bytes, True)}
+{_straight("straight", floats, register_bytes, False)}
+{_straight("straight_past", floats, register_bytes, True)}
 {_copying("copy", floats, register_bytes, "")}
 {_copying("copy_past", floats, register_bytes, ", !nontemporal !0")}
 {_gathering("gather", floats, 1)}
@@ -216,21 +227,48 @@ def _working(name: str, floats: str, register_bytes: int, past: bool) -> str:
         for n in sums
     ]
     value = f"%s0_{links}"
-    ordinary = f"store {floats} {value}, ptr %here, align 4\n  br label %stored"
-    tested = f"""%address = ptrtoint ptr %here to i64
-  %low = and i64 %address, {register_bytes - 1}
-  %aligned = icmp eq i64 %low, 0
-  br i1 %aligned, label %past, label %ordinary
-past:
-  store {floats} {value}, ptr %here, align {register_bytes}, !nontemporal !0
-  br label %stored
-ordinary:
-  {ordinary}"""
-    body.append(f"{tested if past else ordinary}\nstored:")
+    ordinary = f"store {floats} {value}, ptr %here, align 4\n  br label %stored\nstored:"
+    body.append(_tested("", floats, value, "%here", register_bytes) if past else ordinary)
     kept = [f"store volatile {floats} %s{n}_{links}, ptr %at, align 8" for n in sums]
     return function_text(
         name, f"%a = load {floats}, ptr %at, align 8", passes_text(body, "%at", floats, 1, (), kept, "stored")
     )
+
+
+def _tested(name: str, floats: str, value: str, to: str, register_bytes: int) -> str:
+    """A store past the caches if the address allows it, else an ordinary one; goes on in block `stored` + `name`."""
+    return f"""%address{name} = ptrtoint ptr {to} to i64
+  %low{name} = and i64 %address{name}, {register_bytes - 1}
+  %aligned{name} = icmp eq i64 %low{name}, 0
+  br i1 %aligned{name}, label %past{name}, label %ordinary{name}
+past{name}:
+  store {floats} {value}, ptr {to}, align {register_bytes}, !nontemporal !0
+  br label %stored{name}
+ordinary{name}:
+  store {floats} {value}, ptr {to}, align 4
+  br label %stored{name}
+stored{name}:"""
+
+
+def _straight(name: str, floats: str, register_bytes: int, past: bool) -> str:
+    """Each step computes and stores `%blocks` blocks of vectors, each at the end of a chain of its own. A chain begins
+    with the first link of the one before, so that blocks wait for one another no longer than that."""
+    vectors, last = range(LOADED_VECTORS), f"stored{LOADED_VECTORS - 1}" if past else "loop"
+    links = [
+        f"%s{n}_{k + 1} = call {floats} @llvm.fmuladd({floats} %s{n}_{k}, {floats} %a, {floats} %a)"
+        for k in range(LINKS)
+        for n in vectors
+    ]
+    places = [f"%p{n} = getelementptr {floats}, ptr %here, i64 {n}" for n in vectors]
+    body = [f"%s{n}_0 = phi {floats} [%a, %pass], [%s{n}_1, %{last}]" for n in vectors] + places
+    if past:
+        for n in vectors:
+            body += [*links[n::LOADED_VECTORS], _tested(f"{n}", floats, f"%s{n}_{LINKS}", f"%p{n}", register_bytes)]
+    else:
+        body += [*links, *(f"store {floats} %s{n}_{LINKS}, ptr %p{n}, align 4" for n in vectors)]
+    kept = [f"store volatile {floats} %s{n}_{LINKS}, ptr %at, align 8" for n in vectors]
+    passes = passes_text(body, "%at", floats, LOADED_VECTORS, (), kept, last)
+    return function_text(name, f"%a = load {floats}, ptr %at, align 8", passes)
 
 
 def _copying(name: str, floats: str, register_bytes: int, how: str) -> str:

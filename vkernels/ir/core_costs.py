@@ -22,15 +22,19 @@ class CoreCosts:
     that is read, where its line is fetched first, and written back; `past_3`, `past`: the same of level 3 and
     memory where it is stored past the caches by all cores together, `past_3_alone`, `past_alone`: by one core.
     `past_store`: cycles of each such store that no other work hides, as the test whether its address allows it ends
-    what can be interleaved. `cache_share`: part of the last cache that a kernel finds its own from call to call in:
-    other work takes the rest.
+    what can be interleaved; `past_straight`: of each in straight code, where long chains, as of polynomials, live by
+    what the tests keep from being interleaved. `cache_share`: part of the last cache that a kernel finds its own from
+    call to call in: other work takes the rest. `own`: part of level 2, as the system reports its size, that data may
+    take, with all that streams by before they are used again, until half of them are lost; `gradual`: how much sooner
+    than that, as a part of it, losses begin, and how much later all are lost.
 
     Cycles of accesses that are not side by side, where the nearest cache holds the memory unless something else is
     said. `apart`: of an element of a vector that is loaded from as many rows as it has lanes, `store_apart`: that is
-    stored to them. `found`: of an element that is found by an index, and `index`: of taking the index out of its
-    vector, once for all that it finds. `apart_alone`: part of the cycles of all these in which a core does no
-    arithmetic: 0 where only its loads and stores are busy, 1 where the instructions of such a vector take the places of
-    others.
+    stored to them; `apart_narrow`, `store_apart_narrow`: the same of elements of two bytes, which no instruction
+    gathers, so that each is moved into its lane, or out of it, by itself. `found`: of an element that is found by an
+    index, and `index`: of taking the index out of its vector, once for all that it finds. `apart_alone`: part of the
+    cycles of all these in which a core does no arithmetic: 0 where only its loads and stores are busy, 1 where the
+    instructions of such a vector take the places of others.
     `masked`: how much longer the access of a vector takes under a mask. `across`: each halving when the lanes of a
     vector are added up. `atomic`: of an atomic addition, `update`: of one that is none; `atomic_far`, `update_far`:
     how much more they take beyond level 2.
@@ -52,7 +56,9 @@ class CoreCosts:
     Of a matrix unit: `matrix_row`: each row of a product, `matrix_latency`: a product that adds to the same sums as the
     one before; `settled`: from an operand in memory to a product's sums in vector registers, as a program waits that
     takes sums there and back; `given_back`: each row of sums that is stored and loaded; `staged`: each row that is
-    stored, and loaded by the unit; `reshaped`: to set up its registers.
+    stored, and loaded by the unit, and `chunked`: how much longer that takes for each doubling of what is stored at
+    once, as less of the unit's work goes on beside it; `passed`: a line more that the unit loads from level 2 past
+    level 1, where its rows lie apart and not side by side; `reshaped`: to set up its registers.
     """
 
     loads: float = 2.0
@@ -68,11 +74,16 @@ class CoreCosts:
     past_3_alone: float = 1.0
     past_alone: float = 1.0
     past_store: float = 3.0
+    past_straight: float = 6.0
     waited_3: float = 0.5
     waited: float = 0.0
     cache_share: float = LAST_CACHE_SHARE
+    own: float = 0.6
+    gradual: float = 0.33
     apart: float = 1.0
     store_apart: float = 2.0
+    apart_narrow: float = 1.0
+    store_apart_narrow: float = 2.0
     apart_alone: float = 0.0
     found: float = 1.75
     index: float = 1.25
@@ -110,6 +121,8 @@ class CoreCosts:
     settled: float = 120.0
     given_back: float = 3.0
     staged: float = 1.5
+    chunked: float = 0.25
+    passed: float = 0.8
     reshaped: float = 100.0
 
     def stored_past(self, cores: int) -> tuple[float, float]:
@@ -122,6 +135,6 @@ def default_core_costs(register_bytes: int) -> CoreCosts:
     if register_bytes <= WIDE:
         return CoreCosts()
     return CoreCosts(
-        loads=1.0, stores=0.5, apart=2.0, store_apart=4.0, found=3.5, index=2.5, across=3.0, doubled=3.5, widened=2.5,
-        shuffled=2.0, staged=3.0,
+        loads=1.0, stores=0.5, apart=2.0, store_apart=4.0, apart_narrow=2.0, store_apart_narrow=4.0, found=3.5,
+        index=2.5, across=3.0, doubled=3.5, widened=2.5, shuffled=2.0, staged=3.0,
     )  # fmt: skip

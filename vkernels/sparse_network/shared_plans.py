@@ -112,8 +112,6 @@ def _pin(sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limits) ->
     """Fixed decisions for dropping images, and for layers, whose outputs are in an order in which neighbours gather the
     same rows: the cost model takes any row for as likely as any other. They depend on the sizes of the call; but for
     the number of lines in a tile, on `round_sizes` of them."""
-    from vkernels.ir.cost_model.cpu_rows import OWN
-
     near = round_sizes(sizes)
     if sizes.keys() == {"N", "P", "I"}:  # a chunk of all images would need a plan for every number of images
         return Pin(tiles={"n": ROWS}, chunks={"i": min(near["I"] // 2, LINE // 4)})
@@ -124,8 +122,9 @@ def _pin(sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limits) ->
     if line > limits.shared:
         lines = LINES if near["I"] >= 2 * LINES * width * limits.multiprocessors else 1
         return Pin(tiles={"i": min(near["I"], width * lines)}, chunks={"n": TOGETHER})
-    lines = MOST_LINES
-    while lines > 1 and (lines * line > OWN * limits.shared or lines * width * limits.multiprocessors > near["I"]):
+    lines, core = MOST_LINES, limits.core_costs
+    kept = core.own * (1 - core.gradual / 2) * limits.shared  # level 2 loses a quarter of so much at most
+    while lines > 1 and (lines * line > kept or lines * width * limits.multiprocessors > near["I"]):
         lines //= 2
     if near["I"] == IMAGES[1]:  # one plan more, for launches of the most images
         images = ceil(sizes["I"] / width)  # in lines

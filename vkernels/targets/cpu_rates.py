@@ -17,15 +17,16 @@ from .family_rates import FamilyRates, family_of, memory_of, multiply_adds_of
 from .host_cpu import LAUNCH_SECONDS, WAKE_SECONDS, cache_bytes, cpu_limits, way_bytes
 from .processor import this_processor
 
-VERSION = 13
+VERSION = 14
 """Grows when the method or the format changes: rates of older versions are measured again."""
 
 OF_ACCESSES = (
-    "apart", "store_apart", "apart_alone", "found", "index", "masked", "across", "atomic", "atomic_far", "update",
-    "update_far", "hop", "line_3", "line", "lost_3", "lost", "streams", "pages", "fetched_store", "begun_3", "begun",
+    "own", "gradual", "apart", "store_apart", "apart_narrow", "store_apart_narrow", "apart_alone", "found", "index",
+    "masked", "across", "atomic", "atomic_far", "update", "update_far", "hop", "line_3", "line", "lost_3", "lost",
+    "streams", "pages", "fetched_store", "begun_3", "begun",
 )  # fmt: skip
 """Costs of accesses that `CoreCosts` has by the same names."""
-OF_MATRICES = ("matrix_row", "matrix_latency", "settled", "given_back", "staged", "reshaped")
+OF_MATRICES = ("matrix_row", "matrix_latency", "settled", "given_back", "staged", "chunked", "passed", "reshaped")
 """Costs of matrix units by the same names, of the processor's family where it has none."""
 OF_INSTRUCTIONS = (
     "contended", "way", "buffered", "crossed", "doubled", "carried", "divided", "mispredicted",
@@ -35,7 +36,7 @@ OF_INSTRUCTIONS = (
 family's."""
 OF_A_CORE = (
     "loads", "stores", "latency", "stored_2", "stored_3", "stored", "past_3", "past", "past_3_alone", "past_alone",
-    "past_store", "waited_3", "waited", "cache_share", *OF_ACCESSES, *OF_INSTRUCTIONS,
+    "past_store", "past_straight", "waited_3", "waited", "cache_share", *OF_ACCESSES, *OF_INSTRUCTIONS,
 )  # fmt: skip
 """Rates that `CoreCosts` has by the same names."""
 
@@ -45,10 +46,10 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "clock": (1e8, 2e10), "memory": RATE, "core_memory": RATE, "cache": RATE, "core_cache": RATE, "shared": RATE,
     "multiply_adds": RATE, "register_bytes": (16, 64), "loads": A_CYCLE, "stores": A_CYCLE, "latency": (1.0, 32.0),
     **dict.fromkeys(("stored_2", "stored_3", "stored", "past_3", "past", "past_3_alone", "past_alone"), (0.0, 16.0)),
-    "past_store": (0.0, 100.0), "waited_3": (0.0, 4.0), "waited": (0.0, 4.0), "cache_share": (1e-6, 1.0),
-    "launch": (1e-7, 1e-2), "wake": (1e-6, 1e-2),
+    **dict.fromkeys(("past_store", "past_straight"), (0.0, 100.0)), "waited_3": (0.0, 4.0), "waited": (0.0, 4.0),
+    "cache_share": (1e-6, 1.0), "launch": (1e-7, 1e-2), "wake": (1e-6, 1e-2),
     **dict.fromkeys(OF_ACCESSES, (0.0, 1000.0)), "apart_alone": (0.0, 1.0), "pages": (64.0, 1e9),
-    "streams": (1.0, 32.0),
+    "streams": (1.0, 32.0), "own": (0.05, 2.0), "gradual": (0.01, 1.0),
     **dict.fromkeys(("begun_3", "begun"), (0.0, 1e5)), **dict.fromkeys(OF_INSTRUCTIONS, (0.0, 1000.0)),
     "way": (4096.0, 1.7e7), "buffered": (1.0, 1e4),
 }  # fmt: skip
@@ -83,11 +84,16 @@ class CpuRates:
     past_3_alone: float
     past_alone: float
     past_store: float
+    past_straight: float
     waited_3: float
     waited: float
     cache_share: float
+    own: float
+    gradual: float
     apart: float
     store_apart: float
+    apart_narrow: float
+    store_apart_narrow: float
     apart_alone: float
     found: float
     index: float
@@ -125,6 +131,8 @@ class CpuRates:
     settled: float
     given_back: float
     staged: float
+    chunked: float
+    passed: float
     reshaped: float
     launch: float
     wake: float
@@ -164,7 +172,7 @@ def rates_of_family(family: FamilyRates, limits: Limits) -> CpuRates:
     cores, core = limits.multiprocessors, family.core(limits.register_bytes)
     level_2, level_3 = family.level_2 * family.clock, family.level_3 * family.clock
     return CpuRates(
-        clock=family.clock, memory=memory_of(limits), core_memory=core.memory, cache=level_3 * cores,
+        clock=family.clock, memory=memory_of(family, limits), core_memory=core.memory, cache=level_3 * cores,
         core_cache=level_3, shared=level_2 * cores, multiply_adds=multiply_adds_of(family, limits),
         register_bytes=limits.register_bytes, launch=LAUNCH_SECONDS, wake=WAKE_SECONDS,
         **{name: getattr(core, name) for name in OF_A_CORE},

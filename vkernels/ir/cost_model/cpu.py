@@ -12,7 +12,7 @@ from .cache_sets import Sets
 from .core_rates import CoreRates, cpu_rates
 from .cpu_packs import packing
 from .cpu_registers import cpu_spills, cpu_streamed, slots
-from .cpu_rows import GRADUAL, OWN, cycles_of_far_lines, cycles_of_rows, fetched_lines, line_costs
+from .cpu_rows import cycles_of_far_lines, cycles_of_rows, fetched_lines, line_costs
 from .cpu_steps import StepCycles, across, broken_chunks, in_tails, step_cycles
 from .cpu_words import Words, chain_of, moves_of_sums, shapes_differ, words_of
 from .kept_loops import programs_in_turn
@@ -57,16 +57,17 @@ def cpu_times(at: PlanBatch, limits: Limits, registers: Numbers) -> ModeledTimes
     cycles = _all_cycles(at, limits, rates, registers)
     traffic = CacheTraffic(at, on_chip_counts=True, resident=busy)
     # Only in level 2: rows that level 1 has no place for come in time (1 % between 512 packed rows and others).
-    sets = Sets(int(core.way), limits.shared * OWN)
+    level_2, gradual = limits.shared * core.own, core.gradual
+    sets = Sets(int(core.way), level_2)
     own = CacheTraffic(at, on_chip_counts=True, resident=busy, sets=sets) if sets.matter(at) else traffic
-    beyond_2 = own.missed_by_touch(limits.shared * OWN, LINE, gradual=GRADUAL)
+    beyond_2 = own.missed_by_touch(level_2, LINE, gradual=gradual)
     level_3 = limits.cache * core.cache_share
     lines = line_costs(core, traffic.distinct() > level_3)
     far = np.where(traffic.distinct() > limits.shared, cycles_of_far_lines(at, lines), 0)
     cycles = cycles + cycles_of_rows(at, traffic.by_step(beyond_2), lines, limits) + far
     into_1, out_1 = traffic.missed(core.level_1, LINE, gradual=GRADUAL_1)
     into_2, out_2 = traffic.read_and_written(beyond_2)
-    into_3, out_3 = traffic.missed(level_3, LINE, users=busy, gradual=GRADUAL)
+    into_3, out_3 = traffic.missed(level_3, LINE, users=busy, gradual=gradual)
     packed, repacked = packing(at, limits)
     lost = lost_between(traffic.distinct(without=at.choices.streams) / max(1.0, level_3))
     past = traffic.written(at.choices.streams)

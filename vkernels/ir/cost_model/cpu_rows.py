@@ -32,14 +32,6 @@ MOST_FETCHED = 6
 """Lines of a row that its stores fetch by themselves, before prefetchers go ahead. Measured on an Intel server core of
 2023: in rows of 1, 2, 4, 8 and 16 lines a line costs 40, 45, 42, 26 and 7 cycles more than side by side. What a line
 costs is measured."""
-PASSED = 0.8
-"""Cycles of a line more that a matrix unit loads from level 2 past level 1, where its rows lie apart and not side by
-side. Measured on an Intel server core of 2023 or later, rows of 1 KiB."""
-OWN = 0.6
-"""Part of a core's own cache that what is used again finds room in: what streams by takes the rest. A part of the
-size that the system reports."""
-GRADUAL = 0.33
-"""How much sooner, and later, than that caches begin to lose what is used again, and have lost all of it."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +79,7 @@ def cycles_of_rows(
             if touch is None or touch.home is not None or touch.place in at.choices.packs:
                 continue
             if step.origin in words.passing:
-                cycles = cycles + PASSED * _lines(step, touch, loop, at) * words.passing[step.origin]
+                cycles = cycles + limits.core_costs.passed * _lines(step, touch, loop, at) * words.passing[step.origin]
             if touch.run not in loop.axes:
                 continue
             rows = at.tile(axis for axis in touch.axes if axis != touch.run)
@@ -205,8 +197,8 @@ def _far_rows(step: LoopStep, loop: Loop, at: PlanBatch, limits: Limits) -> Numb
     extent = max(1, at.extents.get(inner[-1], 1))
     rows = at.tile(axis for axis in touch.axes if axis not in (run, inner[-1]))
     lost: Numbers = 1.0
-    if extent * min(1, stride // PAGE) <= limits.core_costs.pages:
-        lost = part_lost(
-            extent * rows * np.maximum(length, gcd(stride, int(limits.core_costs.way))), limits.shared * OWN, GRADUAL
-        )
+    core = limits.core_costs
+    if extent * min(1, stride // PAGE) <= core.pages:
+        taken = extent * rows * np.maximum(length, gcd(stride, int(core.way)))
+        lost = part_lost(taken, limits.shared * core.own, core.gradual)
     return lost * rows * at.size(inner[-1])

@@ -39,13 +39,6 @@ ROW, EXTENDED_IN_ROW = 4, 0.5
 CLEARED = 1.0
 """Operations of one bf16 for all lanes beside its extension: a load repeats its bits in both halves of each word, and
 the lower halves are cleared."""
-MOVED_ALONE = 1.0
-"""Cycles, at least, of an element that is loaded into a lane, or stored from it, by itself: the shuffle that is part of
-such an instruction goes to one port. It is an operation, too. On an Intel server core of 2023, 1.3 were measured in a
-kernel of finite elements."""
-PAST_STRAIGHT = 2.0
-"""How much more stores past the caches cost in straight code, in scans and among polynomials, which live by what the
-test of an address keeps from being interleaved. What such a store costs is measured; this compares kinds of code."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +90,7 @@ def step_cycles(step: LoopStep, loop: Loop, at: PlanBatch, limits: Limits, width
         cycles = cost / (core.stores if touch.writes else core.loads)
         beside = core.apart_alone * cycles * cpu_rates(limits).vectors
         if _are_moved_alone(touch):
-            beside = np.maximum(beside, at.tile(step.axes))
+            beside = np.maximum(beside, at.tile(step.axes))  # each is shuffled
     if (rows := turned_rows(step, at, width)) is not None:
         beside = np.where(rows >= LEAST_TURNED, slots(step.axes, at, width) * _shuffles(rows, width), beside)
         cost = np.where(rows >= LEAST_TURNED, at.tile(step.axes) / rows, cost)
@@ -106,7 +99,7 @@ def step_cycles(step: LoopStep, loop: Loop, at: PlanBatch, limits: Limits, width
     hops = hops + cycles_of_hops(step, loop, at, limits) + _waited(step, at, limits)
     hops = hops + (TESTED + core.divided if touch.breaks else 0.0)
     if touch.writes:
-        past = core.past_store * (PAST_STRAIGHT if _is_entwined(loop) else 1.0)
+        past = core.past_straight if _is_entwined(loop) else core.past_store
         return StepCycles(arithmetic, stores=cost, hops=hops + (past * cost if touch.place in choices.streams else 0.0))
     return StepCycles(arithmetic, loads=cost, hops=hops)
 
@@ -231,12 +224,12 @@ def _accesses(step: LoopStep, at: PlanBatch, width: int, core: CoreCosts) -> Num
     if touch.apart is not None and _are_near(touch, at) and _lie_across(step, at):  # vectors, and moves of lanes
         return slots(step.axes, at, width) * max(1, touch.element_bytes // 4) * 2 * touch.apart[1]
     if _are_apart(step, at):
-        least = MOVED_ALONE if _are_moved_alone(touch) else 0.0
+        alone = _are_moved_alone(touch)
         if touch.writes:
-            return at.tile(step.axes) * core.stores * max(core.store_apart, least)
+            return at.tile(step.axes) * core.stores * (core.store_apart_narrow if alone else core.store_apart)
         if touch.scattered:
             return core.loads * (at.tile(step.axes) * core.found + at.tile(touch.found) * core.index)
-        return at.tile(step.axes) * core.loads * max(core.apart, least)
+        return at.tile(step.axes) * core.loads * (core.apart_narrow if alone else core.apart)
     if lanes not in touch.axes and touch.home is None and not _is_packed(touch, at):
         rows = at.tile(axis for axis in touch.axes if axis != touch.run)
         return at.tile(step.axes) + np.maximum(0, rows - MOST_ADDRESSES)

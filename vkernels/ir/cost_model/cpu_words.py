@@ -22,9 +22,6 @@ from .plan_batch import Numbers, PlanBatch
 OF_INTEGERS = 2.0
 """Operations of a multiply-add of integers without a unit: instructions counted, a product and an addition."""
 
-CHUNKED = 0.25
-"""How much longer it takes for each doubling of what a matrix unit takes at once: it is beside less of the unit's work.
-What a row takes is measured, as `staged`."""
 TURNED = 5.0
 """Shuffles for each of 16 registers of words that are turned together: 64 exchanges and 16 joints, counted."""
 SPLIT = 7.0
@@ -223,7 +220,7 @@ def _joining(
     on_matrix, split = np.asarray(blocks > 1), SPLIT * is_split
     core, vectors = limits.core_costs, cpu_rates(limits).vectors
     shuffled, staging = core.shuffled * vectors, core.staged * vectors
-    longer = 1 + CHUNKED * np.log2(
+    longer = 1 + core.chunked * np.log2(
         np.maximum(1, at.size(axis) / np.where(is_split, SPLIT_ELEMENTS, plain * MATRIX_SIDE))
     )
     if operand is first:
