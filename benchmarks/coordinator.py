@@ -5,6 +5,7 @@
     python benchmarks/coordinator.py --contracts [--cores 1|2] [--seconds 0.4] [--gap 1e-3] [--only softmax]
     python benchmarks/coordinator.py --throughput [--seconds 0.4] [--rounds 5] [--only softmax]
     python benchmarks/coordinator.py --simulated [--cores 1|2] [--seconds 0.4] [--rounds 5] [--only softmax]
+    python benchmarks/coordinator.py --all [--only softmax]
 
 The *high* task calls a kernel, sleeps for a while (`gap`), and calls it again; the *low* one calls its kernel in a
 loop, in a thread of its own (`--apart`: in a process of its own). In turns: the high task alone; beside the low one as
@@ -18,6 +19,7 @@ priority over those without, both alone.
 `--contracts`: which calls `vk.admit` says will end in time, and which do. `--throughput`: two tasks at once on two
 cores, as the system shares, one on each core, and within `vk.cohost`, over both in turns on both cores.
 `--simulated`: calls of high priority as simulated from durations and gaps of both tasks alone, over those measured.
+`--all`: all of these in turn, on two cores and on one, short enough to end within 15 minutes.
 """
 
 from __future__ import annotations
@@ -35,10 +37,12 @@ from typing import Annotated
 import numpy as np
 import typer
 from common import Machine, Quartiles
+from coordinator_all import run_all
 from coordinator_contracts import contracts_kept
 from coordinator_simulated import simulated
 from coordinator_tasks import HIGH, LOW, Apart, Beside, use_cores
 from coordinator_throughput import side_by_side
+from coordinator_verdicts import Row, verdicts
 from rich.console import Console
 
 import vkernels as vk
@@ -94,32 +98,20 @@ def low_alone(low: Beside | Apart, seconds: float) -> float:
     return rate
 
 
-@dataclass(frozen=True)
-class Row:
-    """Of one pair and setting: p50, p99 and answers' p99 over alone, the low task's rate over that by default, and over
-    what it would get of the time in which the high task sleeps."""
-
-    high: str
-    low: str
-    setting: str
-    p50: Quartiles
-    p99: Quartiles
-    answer: Quartiles
-    rate: Quartiles
-    left: Quartiles
-
-
 high_alone: dict[str, Quartiles] = {}
 """Of each high task: p50 of its calls with high priority over that without, both alone."""
 
 
 def measured(cores: int, seconds: float, rounds: int, gap: float, only: str, apart: bool, below: str) -> Iterator[Row]:
+    processes: dict[str, Apart] = {}
     for high_name, make_high in HIGH.items():
         for low_name in LOW:
             if only not in f"{high_name} {low_name}":
                 continue
             high = make_high()
-            low = Apart(low_name, cores) if apart else Beside(low_name, ctypes.c_int64())
+            if apart and low_name not in processes:
+                processes[low_name] = Apart(low_name, cores)
+            low = processes[low_name] if apart else Beside(low_name, ctypes.c_int64())
             for _ in range(30):
                 high()
             turns, by_itself, overheads = list[dict[str, Turn]](), list[float](), list[float]()
@@ -128,8 +120,6 @@ def measured(cores: int, seconds: float, rounds: int, gap: float, only: str, apa
                 by_itself.append(low_alone(low, seconds))
                 again = turn(high, low, OVERHEAD, seconds, gap, below)
                 overheads.append(again.p50 / turn(high, low, "alone", seconds, gap, below).p50)
-            if isinstance(low, Apart):
-                low.end()
             for setting in SETTINGS[1:]:
                 yield Row(
                     high_name, low_name, setting,
@@ -143,6 +133,8 @@ def measured(cores: int, seconds: float, rounds: int, gap: float, only: str, apa
                     ]),
                 )  # fmt: skip
             high_alone[high_name] = Quartiles.of([*overheads])
+    for process in processes.values():
+        process.end()
 
 
 def shown(value: Quartiles) -> str:
@@ -161,10 +153,13 @@ def main(
         bool, typer.Option("--contracts", help="compare answers of vk.admit with what happens")
     ] = False,
     throughput: Annotated[bool, typer.Option("--throughput", help="tasks side by side, over in turns")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="all of these, within 15 minutes")] = False,
     is_simulated: Annotated[bool, typer.Option("--simulated", help="simulated over measured calls")] = False,
     json_file: Annotated[Path | None, typer.Option("--json")] = None,
     markdown: Annotated[Path | None, typer.Option()] = None,
 ) -> None:
+    if everything:
+        raise typer.Exit(run_all(only))
     use_cores(2 if throughput else cores)
     reports = [
         *([contracts_kept(seconds, gap, only)] if contracts else []),
@@ -188,6 +183,7 @@ def main(
         lines.append(line)
         console.print(line, soft_wrap=True)
     ends = [f"{name} alone, with high priority over without: {shown(ratio)}" for name, ratio in high_alone.items()]
+    ends += verdicts(rows, high_alone)
     console.print("", *ends, sep="\n")
     if json_file is not None:
         machine = asdict(Machine.here(cores))

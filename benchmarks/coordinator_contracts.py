@@ -2,7 +2,7 @@
 
 Each pair of tasks has five targets, multiples of the high task's median alone. Answers are asked for twice: knowing
 profiles of both tasks alone, and then also one beside each other, of a run before. After each answer the high task runs
-beside the low one, whether it was admitted or not, and as often alone, which tells what else goes on in the machine.
+beside the low one, whether it was admitted or not; and once alone, which tells what else goes on in the machine.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from vkernels.runtime.observed_calls import See, observe, stop_observing
 
 TARGETS = (0.8, 1.2, 2.0, 5.0, 20.0)
 LEAST_CALLS = 200
+FEW_CALLS = 50
+"""Of the low task, of which only the median counts."""
 FROM_ALONE, FROM_BESIDE = "alone and modelled", "measured beside"
 
 
@@ -31,7 +33,7 @@ FROM_ALONE, FROM_BESIDE = "alone and modelled", "measured beside"
 class Outcome:
     """One answer and what happened. `known`: what it was found by. `predicted`, `found`: p99 in seconds.
 
-    `is_kept`: beside the low task; `is_kept_alone`: at once after that, without it.
+    `is_kept`: beside the low task; `is_kept_alone`: before that, without it.
     """
 
     high: str
@@ -90,11 +92,15 @@ def outcomes(high_name: str, low_name: str, seconds: float, gap: float) -> Itera
     default_session().call_profiles.forget()
     high, low = HIGH[high_name](), Beside(low_name, ctypes.c_int64())
     with vk.profile(calls=LEAST_CALLS):
-        for call, pause, priority in ((high, gap, "high"), (low.call, 0.0, "low")):
-            with vk.priority(priority):
-                for _ in range(2 * LEAST_CALLS):
-                    call()
-                    time.sleep(pause)
+        with vk.priority("high"):
+            for _ in range(2 * LEAST_CALLS):
+                high()
+                time.sleep(gap)
+        with vk.priority("low"):
+            begin, calls = time.perf_counter(), 0
+            while calls < FEW_CALLS or (calls < 2 * LEAST_CALLS and time.perf_counter() - begin < seconds):
+                low.call()
+                calls += 1
     beside = [(low.call, ())]
     alone = vk.admit(high, (), p99=1e3, watch=False).p50
     assert alone is not None, "it was profiled"
@@ -102,10 +108,10 @@ def outcomes(high_name: str, low_name: str, seconds: float, gap: float) -> Itera
         if known == FROM_BESIDE:
             with vk.admit(high, (), p99=1e3, beside=beside):
                 durations(high, low, seconds, gap)
+        again = durations(high, None, seconds, gap)
         for factor in TARGETS:
             answer = vk.admit(high, (), p99=factor * alone, beside=beside, watch=False)
             took = durations(high, low, seconds, gap)
-            again = durations(high, None, seconds, gap)
             yield Outcome(
                 high_name, low_name, factor, known, answer.is_admitted, answer.p99 or float("inf"),
                 float(np.quantile(took, 0.99)), is_kept(took, factor * alone), is_kept(again, factor * alone),

@@ -121,6 +121,8 @@ def simulated(seconds: float, rounds: int, gap: float, only: str) -> Iterator[st
                     record(alone, high, seconds / SLICES, gap, "high")
                     record(other, low.call, seconds / SLICES, None, "low")
                     took.append(durations(high, low, seconds / SLICES, gap, 3)[1:])
+                if not (alone.took and other.took and all(took)):
+                    raise SystemExit(f"{high_name}, {low_name}: no call was recorded; give --seconds more")
                 calls, _ = simulate(tasks_of(alone, other), usable_cores(), SIMULATED_SECONDS, number)
                 first, second = (list(chain(*took[each::2])) for each in range(2))
                 measured.append([float(np.quantile(first + second, part)) for part in PARTS])

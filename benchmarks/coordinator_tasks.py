@@ -80,7 +80,7 @@ class Beside:
 
 
 class Apart:
-    """The low task in a process of its own."""
+    """The low task in a process of its own, which may serve several pairs of tasks."""
 
     def __init__(self, name: str, cores: int):
         context = multiprocessing.get_context("spawn")
