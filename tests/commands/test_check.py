@@ -13,17 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from vkernels.commands.check import Finding, has_finding
 from vkernels.compiler.workers import compile_pool
 from vkernels.compiler.workers.compile_pool import CompilePool
 from vkernels.inspect.check import check as checking
-from vkernels.inspect.check.cells import Cell, LaunchFailure, LaunchUse, judge
 from vkernels.inspect.resolve import JitOptions, resolve_cases
 from vkernels.inspect.specialisation import parse_specialisation
 from vkernels.inspect.worker_client import InspectPool
 from vkernels.library import catalogue
 from vkernels.library.catalogue import CATALOGUE
-from vkernels.targets import known_targets, target_named
+from vkernels.targets import known_targets
 
 from ..inspect.check import fakes
 
@@ -200,17 +198,6 @@ def test_a_misfit_is_a_cell_and_code_1_where_that_is_asked_for(vk, fake_compiler
     fake_compiler |= {"dynamic_shared": 0, "spill_load_bytes": 8}
     assert vk(*arguments, "--no-cache", "--fail-on", "misfit")[0] == 0
     assert vk(*arguments, "--no-cache", "--fail-on", "spill", "--fail-on", "misfit")[0] == 1
-
-
-def test_what_nobody_can_tell_is_no_finding():
-    unknown = Cell("k", "t4", "sm_75", "float32", {}, {}, unknown="no compiler")
-    spilt = judge("k", LaunchUse(128, fakes.resources(spill_store_bytes=4), 1.0), target_named("t4"))
-    misfit = judge("k", LaunchFailure("it aborts", 1.0), target_named("t4"))
-    cells = [Cell("k", "t4", "sm_75", "float32", {}, {}, (launch,)) for launch in (spilt, misfit)]
-    assert not has_finding([unknown], list(Finding))
-    assert [has_finding(cells[:1], [finding]) for finding in Finding] == [False, True]
-    assert [has_finding(cells[1:], [finding]) for finding in Finding] == [True, False]
-    assert not has_finding(cells, [])
 
 
 @pytest.mark.usefixtures("fake_compiler")
@@ -391,6 +378,18 @@ def test_what_grew_since_the_baseline_is_code_1(vk, fake_compiler, own, kernel, 
     assert f"def {name.rpartition(':')[2]}(" in output
     assert vk(*arguments, "--baseline", file, "--tolerance", "25")[0] == 0
     assert vk(*arguments, "--baseline", own.parent / "next.json")[0] == 0
+
+
+def test_a_baseline_of_other_cells_alone_is_code_1(vk, fake_compiler, own):
+    """Else a check in CI that compares nothing, after a changed size, would always pass."""
+    file = own.parent / "baseline.json"
+    arguments = [f"{own}:scale", "--constants", "mode=1", "--targets", "t4", "--no-cache"]
+    assert vk(*arguments, "--shape", "M=64,N=1000", "--write-baseline", file)[0] == 0
+    code, output, _ = vk(*arguments, "--shape", "M=64,N=1001", "--baseline", file)
+    (said,) = [line for line in output.splitlines() if line.startswith("Nothing was compared")]
+    assert (code, "N=1000" in said, "N=1001" in said) == (1, True, True)
+    assert vk(*arguments, "--shape", "M=64,N=1001", "--baseline", file, "--write-baseline", file)[0] == 0
+    assert vk(*arguments, "--shape", "M=64,N=1001", "--baseline", file)[0] == 0
 
 
 def test_a_spoilt_baseline_is_refused_before_anything_is_compiled(vk, tmp_path):

@@ -1,4 +1,4 @@
-"""The table and the JSON of `vk check` for plans that fit, but badly."""
+"""The table, the JSON and the findings of `vk check`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from vkernels.commands.check import Finding, has_finding
 from vkernels.commands.check.results import as_json, show
-from vkernels.inspect.check.cells import Cell, PlanSummary
+from vkernels.inspect.check.cells import Cell, LaunchFailure, LaunchUse, PlanSummary, judge
 from vkernels.inspect.check.check import Checked
 from vkernels.ir.errors import SourceRange
 from vkernels.ir.slow_plan import SlowPlan
+from vkernels.targets import target_named
+
+from ..inspect.check import fakes
 
 REASONS = ("one element at a time", "elements of `x` are found by indices")
 SLOW = SlowPlan(0.25, 0.01, REASONS, SourceRange(__file__, 3, 0, 4))
@@ -74,3 +78,14 @@ def test_words_of_the_table_stay_whole(width, terminal):
         assert [*header.replace("limited by", "").split()] == list(COLUMNS)
     if not terminal:
         assert "registers (best of 5)" in row
+
+
+def test_what_nobody_can_tell_is_no_finding():
+    unknown = Cell("k", "t4", "sm_75", "float32", {}, {}, unknown="no compiler")
+    spilt = judge("k", LaunchUse(128, fakes.resources(spill_store_bytes=4), 1.0), target_named("t4"))
+    misfit = judge("k", LaunchFailure("it aborts", 1.0), target_named("t4"))
+    cells = [Cell("k", "t4", "sm_75", "float32", {}, {}, (launch,)) for launch in (spilt, misfit)]
+    assert not has_finding([unknown], list(Finding))
+    assert [has_finding(cells[:1], [finding]) for finding in Finding] == [False, True]
+    assert [has_finding(cells[1:], [finding]) for finding in Finding] == [True, False]
+    assert not has_finding(cells, [])

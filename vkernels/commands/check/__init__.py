@@ -30,7 +30,7 @@ from ..results import check_writable, console_for, progress_bar, write_results
 
 if TYPE_CHECKING:
     from vkernels.inspect.cases import Case
-    from vkernels.inspect.check.baseline import Baseline
+    from vkernels.inspect.check.baseline import Baseline, Comparison
     from vkernels.inspect.check.cells import Cell
     from vkernels.inspect.check.inputs import InputsRun
     from vkernels.inspect.worker_client import InspectPool
@@ -122,8 +122,8 @@ def check(
 ) -> None:
     """Compile kernels for devices that need not be present; report which fit, and their registers and memory.
 
-    Exit code 1: --fail-on found something, something is worse than in the baseline, or --inputs found a race or an
-    access out of bounds.
+    Exit code 1: --fail-on found something, something is worse than in the baseline, the baseline has nothing of this
+    run (unless another is written), or --inputs found a race or an access out of bounds.
     """
     check_writable(json)
     check_writable(write_baseline)
@@ -158,12 +158,13 @@ def check(
     taken = time.monotonic() - begun
     show(checked, triton, taken, console_for(json, is_wide=True))
     run = list(zip([case_on(case, target) for case in cases for target in chosen], checked.cells, strict=True))
-    worse, fields = _compared(before, run, triton, tolerance, json)
+    found, fields = _compared(before, run, triton, tolerance, json)
     show_inputs(ran, inputs or "", console_for(json, is_wide=True))
     fields |= {"inputs": [each.to_json() for each in ran]} if inputs is not None else {}
     write_results(json, "check", **as_json(checked, triton, taken), **fields)
     if write_baseline is not None:
         _write(write_baseline, run, triton)
+    worse = found is not None and bool(found.regressions or (found.strangers and write_baseline is None))
     if worse or any(each.finding for each in ran) or has_finding(checked.cells, fail_on or []):
         raise typer.Exit(Code.FINDING)
 
@@ -199,17 +200,17 @@ def _write(path: Path, run: Sequence[tuple[Case, Cell]], triton: str) -> None:
 
 def _compared(
     before: Baseline | None, run: Sequence[tuple[Case, Cell]], triton: str, tolerance: float, json: Path | None
-) -> tuple[bool, dict[str, Any]]:
-    """Print how a run compares with a baseline; return whether something is worse, and fields of the results."""
+) -> tuple[Comparison | None, dict[str, Any]]:
+    """Print and return how a run compares with a baseline, and fields of the results."""
     if before is None:
-        return False, {}
+        return None, {}
     from vkernels.inspect.check.baseline import compare
 
     from .against import as_json, show
 
     found = compare(before, run, tolerance)
     show(found, before, triton, console_for(json, is_wide=True))
-    return bool(found.regressions), {"baseline": as_json(found, before)}
+    return found, {"baseline": as_json(found, before)}
 
 
 def has_finding(cells: Sequence[Cell], findings: Sequence[Finding]) -> bool:

@@ -29,7 +29,7 @@ def as_json(found: Comparison, before: Baseline) -> dict[str, Any]:
 
 
 def show(found: Comparison, before: Baseline, triton: str, console: Console) -> None:
-    """Print each regression with the line of its kernel, and a summary."""
+    """Print each regression with the line of its kernel, a summary, and why nothing was compared, if so."""
     for each in found.regressions:
         console.print(printable(each.message, newlines=True), soft_wrap=True, markup=False)
     if before.triton != triton:
@@ -39,3 +39,9 @@ def show(found: Comparison, before: Baseline, triton: str, console: Console) -> 
     )  # fmt: skip
     rest = "".join(f", {count} {words}" for count, words in others if count)
     console.print(f"Against the baseline: {found.compared} cells compared, {len(found.regressions)} worse{rest}.")
+    if found.strangers is not None:
+        then, now = found.strangers
+        console.print(
+            f"Nothing was compared. The baseline has {printable(then.shown)}; this run has {printable(now.shown)}.",
+            soft_wrap=True, markup=False,
+        )  # fmt: skip

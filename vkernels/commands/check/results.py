@@ -168,7 +168,8 @@ def show(checked: Checked, triton: str, seconds: float, console: Console) -> Non
     console.print(LEGEND)
     n = counts(checked.cells)
     console.print(
-        f"{n['cells']} cells: {n['fit']} fit, {n['misfit']} do not, {n['unknown']} unknown, {n['spill']} spill"
+        f"{n['cells']} {'cell' if n['cells'] == 1 else 'cells'}: {n['fit']} fit, {n['misfit']} do not, "
+        f"{n['unknown']} unknown, {n['spill']} spill"
         f"{', {} are slow'.format(n['slow']) if n['slow'] else ''}. "
         f"{checked.binaries} binaries, {checked.cached} from the cache, by Triton {triton}, in {seconds:.1f} s."
     )

@@ -48,6 +48,12 @@ class BaselineCell(Record, frozen=True):
         """What makes it the same cell in another run."""
         return self.kernel, self.target, self.dtype, tuple(sorted(self.specialised.items()))
 
+    @property
+    def shown(self) -> str:
+        """The key, as a message shows it."""
+        sizes = "".join(f" {name}={value}" for name, value in self.specialised.items())
+        return f"{self.kernel} {self.dtype}{sizes} on {self.target}"
+
 
 class Baseline(Record, frozen=True):
     """All cells of a run, by the Triton version that compiled them."""
@@ -112,21 +118,21 @@ class Regression:
     @property
     def message(self) -> str:
         """What to tell the author, with the line of the kernel."""
-        sizes = "".join(f" {name}={value}" for name, value in self.now.specialised.items())
-        what = f"{self.now.kernel} {self.now.dtype}{sizes} on {self.now.target}"
-        return at_place(self.place, f"{what}: {'; '.join(self.changes)}", kind="regression")
+        return at_place(self.place, f"{self.now.shown}: {'; '.join(self.changes)}", kind="regression")
 
 
 @dataclass(frozen=True)
 class Comparison:
     """A run against its baseline. `compared`, `added`, `missing`: numbers of cells in both, only in the run, and only
-    in the baseline. `unknown`: of those compared, that fitted and whose result is unknown now."""
+    in the baseline. `unknown`: of those compared, that fitted and whose result is unknown now. `strangers`: of a run
+    that has no cell of the baseline, the first cells of both."""
 
     regressions: tuple[Regression, ...]
     compared: int
     added: int
     missing: int
     unknown: int
+    strangers: tuple[BaselineCell, BaselineCell] | None = None
 
 
 def compare(baseline: Baseline, run: Sequence[tuple[Case, Cell]], tolerance: float) -> Comparison:
@@ -140,7 +146,8 @@ def compare(baseline: Baseline, run: Sequence[tuple[Case, Cell]], tolerance: flo
             regressions.append(Regression(cell, changes, kernel_place(case.source)))
     both = before.keys() & now.keys()
     unknown = sum(before[key].fits is not None and now[key][1].fits is None for key in both)
-    return Comparison(tuple(regressions), len(both), len(now) - len(both), len(before) - len(both), unknown)
+    strangers = None if both or not (before and now) else (baseline.cells[0], next(iter(now.values()))[1])
+    return Comparison(tuple(regressions), len(both), len(now) - len(both), len(before) - len(both), unknown, strangers)
 
 
 _FIGURES = (

@@ -102,7 +102,7 @@ def _jit_run(kernel: Any, made: Any, case: Mapping[str, Any], request: Mapping[s
     if missing := [each for each in names if each not in arguments]:
         raise ArgumentError(f"{name} gives no value for {', '.join(missing)}")
     values = values_of({each: arguments[each] for each in names}, _types(module))
-    run_ttir(module, programs, values, order=SEED, same_lane_is_ordered=True)
+    run_ttir(module, programs, values, order=SEED, same_lane_is_ordered=True, names=names)
     return int(np.prod(programs))
 
 

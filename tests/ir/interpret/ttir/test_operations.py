@@ -307,8 +307,10 @@ def test_divisibility_that_does_not_hold_is_refused():
     aligned = RuntimeMemory("b", 64)
     k = Kernel(pointer(f32), i32, divisibility=(16, 16))
     k.run(aligned, 32)
-    with pytest.raises(ArgumentError, match="the value of argument 1 is no multiple of 16"):
+    with pytest.raises(ArgumentError, match="the value 8 of argument 1 is no multiple of 16"):
         Kernel(pointer(f32), i32, divisibility=(16, 16)).run(aligned, 8)
+    with pytest.raises(ArgumentError, match="the value 8 of argument `count` is no multiple of 16"):
+        Kernel(pointer(f32), i32, divisibility=(16, 16)).run(aligned, 8, names=("x", "count"))
     array = aligned.bytes.view(np.float32)
     with pytest.raises(ArgumentError, match="the address of argument 0 is no multiple of 16"):
         Kernel(pointer(f32), i32, divisibility=(16, 16)).run(array[1:], 16)

@@ -50,6 +50,7 @@ def run_ttir(
     slot_bytes: int = 0,
     between_programs: bool = True,
     same_lane_is_ordered: bool = False,
+    names: Sequence[str] = (),
 ) -> None:
     """Run the module's one `tt.func` for programs 0 up to `grid`, one after another; arrays are written in place.
 
@@ -59,6 +60,7 @@ def run_ttir(
     scratchpad; its last `slot_bytes` hold inactive elements, so accesses there are not checked and loads give poison.
     `order` seeds a shuffle of the programs. `between_programs`: whether to look for races between programs.
     `same_lane_is_ordered`: accesses by one position of tensors of one shape are taken to be one thread's, in order.
+    `names`: of the arguments, for messages.
 
     Raises `CheckError`, with the operation's source location, program and element, for an access out of bounds or
     misaligned; memory read before it is written; two accesses to a byte without a barrier between them, one of them
@@ -80,7 +82,7 @@ def run_ttir(
         _scalar(n, type_, value) if memory is None else _passed(type_, value, space.pointer(next(pointers)))
         for n, (type_, value, memory) in enumerate(zip(types, arguments, memories, strict=True))
     )
-    _check_divisibility(function, values)
+    _check_divisibility(function, values, names)
     sizes = (grid,) if isinstance(grid, int) else grid
     interpreter = TtirInterpreter(module, state, _HANDLERS, space, sizes, between_programs, same_lane_is_ordered)
     programs = np.arange(prod(sizes))
@@ -132,7 +134,7 @@ def _scalar(number: int, type_: Attribute, value: Value) -> Any:
     return dtype.type(value)
 
 
-def _check_divisibility(function: tt.FuncOp, values: Sequence[Any]) -> None:
+def _check_divisibility(function: tt.FuncOp, values: Sequence[Any], names: Sequence[str]) -> None:
     """Raise `ArgumentError` for an argument that its declared divisor does not divide."""
     if not isinstance(function.arg_attrs, ArrayAttr):
         return
@@ -140,8 +142,10 @@ def _check_divisibility(function: tt.FuncOp, values: Sequence[Any]) -> None:
         if isinstance(attributes, DictionaryAttr) and "tt.divisibility" in attributes.data:
             divisor = attributes.data["tt.divisibility"]
             if isinstance(divisor, IntegerAttr) and int(value) % divisor.value.data:
-                what = "address" if isinstance(function.body.blocks[0].arg_types[number], tt.PointerType) else "value"
-                raise ArgumentError(f"the {what} of argument {number} is no multiple of {divisor.value.data}")
+                is_pointer = isinstance(function.body.blocks[0].arg_types[number], tt.PointerType)
+                what = "address" if is_pointer else f"value {value}"
+                name = f"argument `{names[number]}`" if names else f"argument {number}"
+                raise ArgumentError(f"the {what} of {name} is no multiple of {divisor.value.data}, as is promised")
 
 
 Argument = np.ndarray[Any, Any] | np.generic | int | float | bool
