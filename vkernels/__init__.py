@@ -55,10 +55,13 @@ from vkernels.runtime import (
     stats,
 )
 
-from .language import *
+from .bundles.vk_load import load
 
 # isort: split
-from .bundles.vk_load import load  # replaces the language's, which it is in kernels
+from .language import *  # type: ignore[no-redef]  # its load is that in kernels; mypy keeps the first, Python the last
+
+# isort: split
+from .bundles.vk_load import load  # noqa: F811
 
 if TYPE_CHECKING:
     from collections.abc import Sequence as _Sequence

@@ -36,3 +36,10 @@ def wrong(x: np.ndarray) -> None:
     scaled(x, x, 1.0, 2.0)  # type: ignore[call-arg]
     scaled(x, out=x, scale=1.0)  # type: ignore[call-arg]
     pinned()  # type: ignore[call-arg]
+
+
+def bundled(x: np.ndarray, out: np.ndarray) -> None:
+    net = vk.load("net.vkb", trust="unsigned", fallback="plain")
+    net.scaled(x, out)
+    with net.active():
+        scaled(x, out)
