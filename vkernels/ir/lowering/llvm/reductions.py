@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
+from xdsl.ir import Operation, SSAValue
+
 from ...analysis.dot_order import MOST_ADDRESSES
 from ...dialect import DotOp, ReductionOp, ScanOp
 from ...dialect.combining import kind_of
@@ -112,21 +114,43 @@ class Combiner:
 
 
 def lower_dot(state: LlvmState, operation: DotOp) -> None:
-    """`vk.dot`: one multiply-add for each register and contracted position; the sums stay in registers."""
-    left, right, total = (state.tile(operand) for operand in operation.operands)
-    axis = operation.axis.data
-    if axis == state.lanes.axis:
-        names = _dot_lanes(state, left, right, total)
-    else:
-        names, registers = list(total.names), list(total.layout.registers())
-        one_by_one = any(_has_few_addresses(operand, axis) for operand in (left, right))
-        together = 1 if one_by_one else max(1, VECTORS_TOGETHER // len(total.layout.pieces))
-        for number, position in _in_turn(total.layout, left.layout.size_of(axis), together):
-            register = registers[number]
-            at = register._replace(positions={**register.positions, axis: position})
-            a, b = left.spread(state.emit, at), right.spread(state.emit, at)
-            names[number] = _multiply_add(state, a, b, names[number], total.element, register.width)
-    state.define(operation.result, names)
+    """`vk.dot`: one multiply-add for each register and contracted position; the sums stay in registers.
+
+    Dots that follow it and share operands with it are lowered with it, row by row: so what they share is loaded once.
+    """
+    if operation.result in state.values:
+        return
+    if operation.axis.data == state.lanes.axis:
+        state.define(operation.result, _dot_lanes(state, *(state.tile(operand) for operand in operation.operands)))
+        return
+    dots, axis = [*_beside(operation)], operation.axis.data
+    tiles = [(state.tile(dot.left), state.tile(dot.right), state.tile(dot.sum)) for dot in dots]
+    sums = [list(total.names) for _, _, total in tiles]
+    (left, _, first), *_ = tiles
+    registers, pieces = list(first.layout.registers()), range(len(first.layout.pieces))
+    one_by_one = any(_has_few_addresses(operand, axis) for sides in tiles for operand in sides[:2])
+    together = 1 if one_by_one else max(1, VECTORS_TOGETHER // len(pieces))
+    for row, position in _in_turn(first.layout, left.layout.size_of(axis), together):
+        for (left, right, total), names in zip(tiles, sums, strict=True):
+            for register in registers[row : row + len(pieces)]:
+                at = register._replace(positions={**register.positions, axis: position})
+                a, b = left.spread(state.emit, at), right.spread(state.emit, at)
+                number = row + register.piece
+                names[number] = _multiply_add(state, a, b, names[number], total.element, register.width)
+    for dot, names in zip(dots, sums, strict=True):
+        state.define(dot.result, names)
+
+
+def _beside(operation: DotOp) -> Iterator[DotOp]:
+    """A dot, and those directly after it whose sums are like its own: each has an operand of one before it."""
+    shared: set[SSAValue] = set()
+    after: Operation | None = operation
+    while isinstance(after, DotOp) and (after.axis, after.result.type) == (operation.axis, operation.result.type):
+        if shared.isdisjoint(after.operands[:2]) and shared:
+            return
+        yield after
+        shared |= {after.left, after.right}
+        after = after.next_op
 
 
 def _has_few_addresses(operand: RegisterTile, axis: str) -> bool:
@@ -140,13 +164,12 @@ def _has_few_addresses(operand: RegisterTile, axis: str) -> bool:
 
 
 def _in_turn(layout: RegisterLayout, size: int, together: int) -> Iterator[tuple[int, int]]:
-    """Each register of a dot's sums with each of `size` contracted positions, in the order of the multiply-adds: so
-    many positions `together`, row after row."""
+    """The first register of each row of a dot's sums with each of `size` contracted positions, in the order of the
+    multiply-adds: so many positions `together`, row after row."""
     pieces = len(layout.pieces)
     for first in range(0, size, together):
         for row in range(0, len(layout.widths()), pieces):
-            for position in range(first, min(first + together, size)):
-                yield from ((row + piece, position) for piece in range(pieces))
+            yield from ((row, position) for position in range(first, min(first + together, size)))
 
 
 def _dot_lanes(state: LlvmState, left: RegisterTile, right: RegisterTile, total: RegisterTile) -> list[str]:
