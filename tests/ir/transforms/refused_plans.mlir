@@ -1,6 +1,6 @@
 // RUN: not vk-opt '--apply-plan{tiles="i=4"}' %s | filecheck %s --check-prefix LACKS
 // RUN: not vk-opt '--apply-plan{tiles="i=4" chunks="j=16" splits="j=2" launches=sum}' %s | filecheck %s --check-prefix BOTH
-// RUN: not vk-opt '--apply-plan{tiles="i=4" chunks="j=16" packs=x}' %s | filecheck %s --check-prefix PACK
+// RUN: not vk-opt '--apply-plan{tiles="i=4" chunks="j=16" packs=out}' %s | filecheck %s --check-prefix PACK
 // RUN: not vk-opt '--apply-plan{tiles="i=4" chunks="j=16" online=j}' %s | filecheck %s --check-prefix ONLINE
 // RUN: not vk-opt '--apply-plan{tiles="i=4" chunks="j=16" copies=x}' %s | filecheck %s --check-prefix COPIES
 // RUN: not vk-opt '--apply-plan{tiles="i=4" chunks="j=16" homes="y=memory"}' %s | filecheck %s --check-prefix HOMES
@@ -22,7 +22,7 @@ vk.kernel @shares(%x: !vk.tensor<[M, N], f32>, %out: !vk.tensor<[M, N], f32>) {
 
 // LACKS:  the plan gives whole axis j no elements
 // BOTH:   the plan splits axis j over programs, which makes launches; it names others
-// PACK:   x is not a tensor that is loaded in one place and never written: it cannot be packed
+// PACK:   out is not a tensor that is only loaded, never written: it cannot be packed
 // ONLINE: the plan goes online along j: no sum of exp(x - m) along it follows m, the maximum of x
 // COPIES: the plan keeps two copies of x, which is no scratchpad of the kernel
 // HOMES:  the plan gives homes to y, which cross no phase

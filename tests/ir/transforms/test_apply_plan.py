@@ -149,7 +149,7 @@ REFUSED = [
     ("softmax", Plan({"i": 4}, {"j": 64}, splits={"i": 2}), Facts(), "splits axis i"),
     ("softmax", Plan({"i": 4}, {"j": 64}, copies=("x",)), Facts(), "no scratchpad"),
     ("softmax", Plan({"i": 4}, {"j": 64}, packs=("q",)), Facts(), "packs q"),
-    ("softmax", Plan({"i": 4}, {"j": 64}, packs=("out",)), Facts(), "out is not a tensor that is loaded"),
+    ("softmax", Plan({"i": 4}, {"j": 64}, packs=("out",)), Facts(), "out is not a tensor that is only loaded"),
     ("spdnn", Plan({"i": 4}, {"n": 2}, {"features": Home.SHARED}), Facts(), "features needs shared memory for all of"),
     ("spdnn", Plan({"i": 4}, {"n": 2}, {"total": Home.RECOMPUTE}), Facts({"N": 8}), "total cannot be recomputed"),
     ("spdnn", Plan({"i": 4}, {"n": 2}, splits={"n": 2}), Facts({"N": 8}), "a loop or conditional holds"),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from ..limits import Limits
+from .cache_sets import bytes_apart
 from .core_rates import cpu_rates
-from .cpu_words import depth_of, words_of
+from .cpu_words import Words, depth_of, words_of
+from .loops import Loop, LoopAccess, LoopStep
 from .plan_batch import Numbers, PlanBatch
 
 TURNS = 4.0
@@ -25,30 +29,37 @@ def packing(at: PlanBatch, limits: Limits) -> tuple[Numbers, Numbers]:
     moved: Numbers = 0.0
     cycles: Numbers = 0.0
     core, vectors = limits.core_costs, cpu_rates(limits).vectors
-    for name in at.choices.packs:
-        found = next(
-            ((loop, s, s.touch) for loop in at.loops for s in loop.steps if s.touch and s.touch.place == name), None
-        )
-        if found is not None:
-            loop, step, touch = found
-            elements = np.prod([max(1, at.extents.get(axis, 1)) for axis in touch.axes], dtype=float)
-            words = words_of(loop, at, limits)
-            split = False if step.origin is None else words.split.get(step.origin, False)
-            in_words = (depth_of(step, words) > 1) | split
-            turned = touch.run != at.choices.lanes
-            wide = np.where(in_words & ~np.asarray(split), touch.element_bytes, max(4, touch.element_bytes))
-            moved = moved + elements * (touch.element_bytes + 2 * wide)
-            plain = core.packed_turned if turned else core.packed
-            lanes = limits.register_bytes / 4
-            word = core.worded + (TURNS * core.shuffled / lanes if turned else 0.0)
-            joined = word / max(1, 4 // touch.element_bytes)
-            halves = (SPLIT_INSTRUCTIONS / vectors + 1 / core.stores) / lanes
-            block = BLOCK * (4 // touch.element_bytes if turned and touch.element_bytes < 4 else 1)
-            beyond = sum(_masked(at, axis, block) for axis in touch.axes if axis in loop.axes)
-            joining = np.where(split, joined + halves, joined) + MASKED_TIMES * joined * beyond
-            copied = np.prod([_padded(at, axis, block) for axis in touch.axes if axis in loop.axes], axis=0)
-            cycles = cycles + elements * np.where(in_words, joining, plain * copied)
+    for loop, step, touch, words in _packs(at, limits):
+        elements = np.prod([max(1, at.extents.get(axis, 1)) for axis in touch.axes], dtype=float)
+        split = False if step.origin is None else words.split.get(step.origin, False)
+        in_words = (depth_of(step, words) > 1) | split
+        turned = (touch.run if touch.spread is None else touch.spread[0]) != at.choices.lanes
+        wide = np.where(in_words & ~np.asarray(split), touch.element_bytes, max(4, touch.element_bytes))
+        moved = moved + elements * (bytes_apart(touch) + 2 * wide)
+        plain = core.packed_turned if turned else core.packed
+        lanes = limits.register_bytes / 4
+        word = core.worded + (TURNS * core.shuffled / lanes if turned else 0.0)
+        joined = word / max(1, 4 // touch.element_bytes)
+        halves = (SPLIT_INSTRUCTIONS / vectors + 1 / core.stores) / lanes
+        block = BLOCK * (4 // touch.element_bytes if turned and touch.element_bytes < 4 else 1)
+        beyond = sum(_masked(at, axis, block) for axis in touch.axes if axis in loop.axes)
+        joining = np.where(split, joined + halves, joined) + MASKED_TIMES * joined * beyond
+        copied = np.prod([_padded(at, axis, block) for axis in touch.axes if axis in loop.axes], axis=0)
+        cycles = cycles + elements * np.where(in_words, joining, plain * copied)
     return moved, cycles
+
+
+def _packs(at: PlanBatch, limits: Limits) -> Iterator[tuple[Loop, LoopStep, LoopAccess, Words]]:
+    """A load of each pack: one for each index of a packed tensor, and for loads of it that dots take as words."""
+    met = set()
+    for loop in at.loops:
+        for step, touch in loop.touches:
+            if touch.place in at.choices.packs:
+                words = words_of(loop, at, limits)
+                pack = touch.place, touch.index, step.origin in words.depths
+                if pack not in met:
+                    met.add(pack)
+                    yield loop, step, touch, words
 
 
 def _masked(at: PlanBatch, axis: str, block: int) -> Numbers:

@@ -165,7 +165,8 @@ class PlanBatch:
         split = len(self.split_launches) if self.choices.split else 1
         if self.choices.private_copies > 1:
             split += len(self.updates.private)
-        return len(self.choices.packs) + len(self.choices.k_major) + max(1, len(self.launched), split)
+        packs = {(t.place, t.index) for loop in self.loops for _, t in loop.touches if t.place in self.choices.packs}
+        return len(packs) + len(self.choices.k_major) + max(1, len(self.launched), split)
 
     def is_on_chip(self, touch: LoopAccess) -> bool:
         return touch.home is Home.SHARED

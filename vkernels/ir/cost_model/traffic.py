@@ -339,7 +339,9 @@ class CacheTraffic:
             found: dict[Region, dict[_Touched, None]] = {}
             for number, _, touch, region in self.touches:
                 if scope is None or number in scope:
-                    width = bytes_apart(touch) * (2 if touch.place in self.at.choices.copies else 1)
+                    is_packed = touch.place in self.at.choices.packs
+                    width = touch.element_bytes if is_packed else bytes_apart(touch)
+                    width = width * (2 if touch.place in self.at.choices.copies else 1)
                     rows = None if self.sets is None else row_of(touch, self.at)
                     found.setdefault(region, {})[touch.axes, windows_of(touch), touch.home is not None, rows, width] = (
                         None

@@ -8,12 +8,10 @@ from ...dialect import (
     SCANS,
     DotOp,
     KernelOp,
-    LoadOp,
     PhaseOp,
     ReductionOp,
     ScanByOp,
     ScratchOp,
-    TensorArgumentType,
     axes_of,
 )
 from ...errors import PlanError
@@ -22,6 +20,7 @@ from ...plan import Home, Plan
 from ..accesses import has_effect
 from ..k_major import Contracted, contracted_by_dots
 from ..launch_axes import launch_axes
+from ..packable import packable_places
 from ..schedule.find_copies import find_copies
 from ..schedule.make_schedule import make_schedule
 from ..split_scans import scans_by_depth
@@ -148,21 +147,15 @@ def _dot(op: DotOp) -> Dot:
     return Dot(batch, tuple(a for a in left if a not in right), tuple(a for a in right if a not in left), axis)
 
 
-def _packable(flow: Flow) -> dict[str, tuple[tuple[str, ...], str]]:
-    """Tensors that are loaded once, at tile axes and one whole axis, with these (`apply_plan/packs.py`)."""
+def _packable(flow: Flow) -> dict[str, tuple[tuple[tuple[str, ...], str], ...]]:
+    """Tensors that can be packed, with the tile axes and the whole axis of each place (`apply_plan/packs.py`)."""
     found = {}
     for name, argument in zip(flow.kernel.parameters, flow.kernel.body.block.args, strict=True):
-        users = [use.operation for use in argument.uses]
-        if not isinstance(argument.type, TensorArgumentType) or len(users) != 1 or not isinstance(users[0], LoadOp):
+        try:
+            places = packable_places(name.data, argument, lambda axis: flow.analysis.axes[axis].is_tile)
+        except PlanError:
             continue
-        load = users[0]
-        axes = [index.terms[0][0] for index in load.index if index.terms == ((index.terms or (("", 0),))[0],)]
-        plain = all(len(i.terms) == 1 and i.terms[0][1] == 1 for i in load.index) and not load.offsets
-        tiles = [a for a in axes if flow.analysis.axes[a].is_tile]
-        wholes = [a for a in axes if not flow.analysis.axes[a].is_tile]
-        plain = plain and len({*tiles}) == len(tiles) and load.mask is None
-        if plain and tiles and len(wholes) == 1 and not load.within.data and not load.guarded_dimensions:
-            found[name.data] = tuple(tiles), wholes[0]
+        found[name.data] = tuple((place.tiles, place.whole) for place in places)
     return found
 
 

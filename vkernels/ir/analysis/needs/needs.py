@@ -45,8 +45,9 @@ class Needs:
     `pieces(a, b)`: a / b, rounded up; `fits(a, b)`: 1 where a is at least b.
     `splittable`: for each such axis, the launches of a kernel split along it, each with whether programs share the
     axis. `scanned`: axes that scans go along, each with whether one is by a function of the author's own.
-    `launch_axes`: tile axes of each launch. `contracted`: tensors that dots alone take. `found`: cache of what needs
-    and planners compute from the kernel alone, independent of sizes and limits.
+    `packable`: tensors that can be packed, each with the tile axes and the whole axis of every place at which it is
+    loaded. `launch_axes`: tile axes of each launch. `contracted`: tensors that dots alone take. `found`: cache of what
+    needs and planners compute from the kernel alone, independent of sizes and limits.
     """
 
     kernel: str
@@ -55,7 +56,7 @@ class Needs:
     crossing: tuple[Crossing, ...]
     scratchpads: tuple[Scratchpad, ...]
     dots: tuple[Dot, ...]
-    packable: Mapping[str, tuple[tuple[str, ...], str]]
+    packable: Mapping[str, tuple[tuple[tuple[str, ...], str], ...]]
     contracted: Mapping[str, Contracted]
     splittable: Mapping[str, tuple[bool, ...]]
     scanned: Mapping[str, bool]
@@ -243,7 +244,7 @@ class Needs:
     def _programs(self, plan: Plan, sizes: Mapping[str, int], extents: Mapping[str, int]) -> tuple[int, ...]:
         """The programs of each launch: packs and K-major copies first, then one launch, or those of a split axis."""
         along = {axis.name: -(-extents[axis.name] // plan.tiles[axis.name]) for axis in self.axes if axis.is_tile}
-        packs = [self.packable[name] for name in plan.packs if name in self.packable]
+        packs = [place for name in plan.packs for place in self.packable.get(name, ())]
         grids = [prod(map(along.__getitem__, tiles)) * -(-extents[whole] // _PACK_ROWS) for tiles, whole in packs]
         grids += [self.contracted[name].programs(plan, sizes) for name in plan.k_major if name in self.contracted]
         grid = plan.private_copies if plan.private_copies > 1 else prod(along.values())

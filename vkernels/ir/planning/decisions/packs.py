@@ -12,9 +12,16 @@ from .decision import Alternatives, PlanDecision
 
 def _alternatives(space: PlanSearchSpace) -> Iterable[Alternatives]:
     if space.limits.warp == 1:
-        yield from (partial(_toggle, tensor) for tensor in space.needs.packable)
-        if len(space.needs.packable) > 1:
-            yield partial(_all, space)
+        read_again = [name for name in space.needs.packable if space.needs.dots or _is_shared(space, name)]
+        yield from (partial(_toggle, tensor) for tensor in read_again)
+        if len(read_again) > 1:
+            yield partial(_all, tuple(sorted(read_again)))
+
+
+def _is_shared(space: PlanSearchSpace, tensor: str) -> bool:
+    """Whether several programs read the same elements of a tensor, along tile axes that do not index it."""
+    axes = {axis.name for axis in space.needs.axes if axis.is_tile}
+    return any(axes.difference(tiles) for tiles, _ in space.needs.packable[tensor])
 
 
 def _names(space: PlanSearchSpace) -> list[str]:
@@ -26,9 +33,9 @@ def _toggle(tensor: str, choices: StructuralChoices) -> Iterator[StructuralChoic
     yield replace(choices, packs=others if tensor in choices.packs else tuple(sorted((*others, tensor))))
 
 
-def _all(space: PlanSearchSpace, choices: StructuralChoices) -> Iterator[StructuralChoices]:
+def _all(tensors: tuple[str, ...], choices: StructuralChoices) -> Iterator[StructuralChoices]:
     if not choices.packs:
-        yield replace(choices, packs=tuple(_names(space)))
+        yield replace(choices, packs=tensors)
 
 
 PACKS = PlanDecision(

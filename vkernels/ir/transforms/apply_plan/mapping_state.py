@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from ...analysis.axes import MappedAxis
+from ...analysis.packable import PlaceIndex
 from ...dialect import BufferOp, BufferType, LoadOp, arith, axes_of, element_of, tile_type
 from .find_words import HomeOfWords, WordDot, WordOperand
 from .frames import LoopFrame
@@ -17,16 +18,18 @@ from .planned_kernel import PlannedKernel
 
 @dataclass(frozen=True)
 class Pack:
-    """How one tensor is packed: `load` alone reads it, at the axes `tile`, `whole`, and `batch`: tile axes of which a
-    program has one position.
+    """How one place of a tensor is packed, for `loads` that all take its elements in the same way.
 
-    `turned`: its rows are contiguous along the whole axis, so a copy transposes it. `element`: of the packed tensor.
-    `words`: if its elements are words for a dot unit, i32 or i64, what these hold.
+    `index`: of the place, one of the axes `tile`, `whole` and `batch` or a number for each dimension; `batch`: tile
+    axes of which a program has one position. `turned`: elements are nearer along the whole axis than along the tile
+    axis, so a copy transposes them. `element`: of the packed tensor. `words`: if its elements are words for a dot
+    unit, i32 or i64, what these hold.
     """
 
     name: str
     tensor: SSAValue
-    load: LoadOp
+    loads: tuple[LoadOp, ...]
+    index: PlaceIndex
     tile: MappedAxis
     whole: MappedAxis
     batch: tuple[MappedAxis, ...]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from math import lcm
 
@@ -22,6 +22,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ...analysis.axes import MappedAxis
+from ...analysis.packable import PackablePlace, packable_places
 from ...dialect import (
     BufferOp,
     BufferType,
@@ -29,7 +30,6 @@ from ...dialect import (
     LoadOp,
     StoreOp,
     SumOp,
-    TensorArgumentType,
     WordsOp,
     arith,
     axes_of,
@@ -38,6 +38,7 @@ from ...dialect import (
 )
 from ...dialect.blocks import terminator
 from ...errors import PlanError
+from ...facts import UNKNOWN
 from ...word_kinds import SPLIT_ELEMENTS
 from .access import value_in
 from .find_words import WordOperand
@@ -55,24 +56,24 @@ _Index = tuple[Sequence[tuple[str, int]], SSAValue | None]
 
 
 def check_packs(planned: PlannedKernel) -> None:
-    """Raise `PlanError` for a packed tensor that is not loaded in one place, at tile axes and one whole axis."""
+    """Raise `PlanError` for a packed tensor some place of which is not loaded at tile axes and one whole axis."""
     for name in planned.plan.packs:
-        _read_pack(planned, name)
+        _read_packs(planned, name, {})
 
 
 def emit_packs(state: MappingState) -> None:
     """Emit buffers and launches for every tensor that the plan packs. Its loads then read panels."""
     operands = {load: operand for dot in state.words.values() for load, operand in dot.operands.items()}
     for name in state.plan.packs:
-        pack = _read_pack(state, name)
-        if pack.whole.known != 0:  # else there is nothing to pack
-            if words := operands.get(pack.load.result):
-                pack = replace(pack, words=words, element=i64 if words.wide else i32)
-            length, buffer = _make_buffer(state, pack)
-            state.packed[pack.load.result] = (pack, buffer)
-            if words and words.factor:
-                state.excess[pack.load.result] = pack, _make_sums(state, pack)
-            _emit_launch(state, pack, buffer, length)
+        for pack in _read_packs(state, name, operands):
+            if pack.whole.known != 0:  # else there is nothing to pack
+                length, buffer = _make_buffer(state, pack)
+                sums = _make_sums(state, pack) if pack.words is not None and pack.words.factor else None
+                for load in pack.loads:
+                    state.packed[load.result] = (pack, buffer)
+                    if sums is not None:
+                        state.excess[load.result] = pack, sums
+                _emit_launch(state, pack, buffer, length)
 
 
 def is_packed_extended(state: MappingState, value: SSAValue) -> bool:
@@ -83,39 +84,40 @@ def is_packed_extended(state: MappingState, value: SSAValue) -> bool:
     return pack.words is not None or pack.element != element_of(value)
 
 
-def _read_pack(planned: PlannedKernel, name: str) -> Pack:
+def _read_packs(planned: PlannedKernel, name: str, operands: Mapping[SSAValue, WordOperand]) -> list[Pack]:
+    """The packs of a tensor: one for each place, or several where its loads take elements or words in other ways.
+
+    `operands`: how operands of dot units are packed, by what is loaded.
+    """
     kernel = planned.kernel
     if name not in [parameter.data for parameter in kernel.parameters]:
         raise PlanError(f"the plan packs {name}, which is no parameter of {kernel.sym_name.data}")
     tensor = kernel.parameter(name)
-    users = [use.operation for use in tensor.uses]
-    load = users[0] if len(users) == 1 else None
-    if not isinstance(tensor.type, TensorArgumentType) or not isinstance(load, LoadOp):
-        raise PlanError(
-            f"{name} is not a tensor that is loaded in one place and never written: it cannot be packed", about=name
-        )
-    tiles: list[MappedAxis] = []
-    wholes: list[tuple[int, MappedAxis]] = []
-    for dimension, index in enumerate(load.index):
-        if len(index.terms) != 1 or index.terms[0][1] != 1 or load.offset_of(dimension) is not None:
-            raise PlanError(f"{name} is indexed by more than its axes: it cannot be packed", about=name)
-        axis = planned.axes[index.terms[0][0]]
-        if axis.is_tile:
-            tiles.append(axis)
-        else:
-            wholes.append((dimension, axis))
-    is_plain = load.mask is None and not load.within.data and not load.guarded_dimensions
-    if not tiles or len(wholes) != 1 or len({axis.name for axis in tiles}) < len(tiles) or not is_plain:
-        raise PlanError(f"{name} is not loaded at tile axes and one whole axis: it cannot be packed", about=name)
-    (*batch, tile), ((dimension, whole),) = tiles, wholes
-    for axis in batch:
-        if axis.size > 1:
-            raise PlanError(
-                f"{name} is packed for one position of {axis.name} at a time, the plan takes {axis.size}", about=name
-            )
-    strides = planned.facts.strides.get(name) or (*[-1] * (len(load.index) - 1), 1)
-    turned = strides[dimension] == 1 and tile.size > 1
-    return Pack(name, tensor, load, tile, whole, tuple(batch), turned, _packed_element(load))
+    packs: list[Pack] = []
+    for place in packable_places(name, tensor, lambda axis: planned.axes[axis].is_tile):
+        *batch, tile = (planned.axes[axis] for axis in place.tiles)
+        for axis in batch:
+            if axis.size > 1:
+                taken = f"at a time, the plan takes {axis.size}"
+                raise PlanError(f"{name} is packed for one position of {axis.name} {taken}", about=name)
+        turned = tile.size > 1 and _lies_along(planned, name, place, tile)
+        alike: dict[tuple[Attribute, WordOperand | None], tuple[LoadOp, ...]] = {}
+        for load in place.loads:
+            words = operands.get(load.result)
+            element = _packed_element(load) if words is None else i64 if words.wide else i32
+            alike[element, words] = (*alike.get((element, words), ()), load)
+        packs += [
+            Pack(name, tensor, loads, place.index, tile, planned.axes[place.whole], tuple(batch), turned, *how)
+            for how, loads in alike.items()
+        ]
+    return packs
+
+
+def _lies_along(planned: PlannedKernel, name: str, place: PackablePlace, tile: MappedAxis) -> bool:
+    """Whether elements are nearer in memory along the whole axis than along a tile axis, as far as strides tell."""
+    strides = planned.facts.strides.get(name) or (*[UNKNOWN] * (len(place.index) - 1), 1)
+    along, across = (strides[place.index.index(axis)] for axis in (place.whole, tile.name))
+    return along == 1 or (along > 1 and not 0 <= across <= along)
 
 
 def _packed_element(load: LoadOp) -> Attribute:
@@ -174,7 +176,7 @@ def _emit_launch(state: MappingState, pack: Pack, buffer: SSAValue, padded: SSAV
     """Emit the launch, each program of which copies some blocks of one panel, or all where it sums them up too."""
     top = state.top
     extent = value_in(state, top, pack.whole.extent)
-    sums = state.excess.get(pack.load.result)
+    sums = state.excess.get(pack.loads[0].result)
     across = not pack.turned and pack.tile.size > 1
     share = top.number(_block(pack) * (_ACROSS if across else _BLOCKS))
     parts = top.combined(arith.CeilDivSIOp, extent, share) if sums is None else top.number(1)
@@ -211,7 +213,7 @@ def _emit_launch(state: MappingState, pack: Pack, buffer: SSAValue, padded: SSAV
         is_full = frame.add(arith.CmpiOp(rows, frame.number(pack.tile.size), "sge"))
         block.add_op(scf.IfOp.create(operands=[is_full], regions=[Region(full.block), Region(partial.block)]))
     launch = LaunchOp(f"pack {pack.name}", grid, Region(block))
-    launch.location = pack.load.location
+    launch.location = pack.loads[0].location
     top.block.add_op(launch)
 
 
@@ -246,7 +248,7 @@ class _Copy:
 
     @property
     def _excess(self) -> SSAValue | None:
-        found = self.state.excess.get(self.pack.load.result)
+        found = self.state.excess.get(self.pack.loads[0].result)
         return None if found is None else found[1]
 
     def start(self, frame: LoopFrame) -> Sequence[SSAValue]:
@@ -266,9 +268,9 @@ class _Copy:
             bounds[along] = inner.combined(arith.SubiOp, extent, position)
         places: dict[str, _Index] = dict(zip((axis.name for axis in pack.batch), self.panel[:-1], strict=True))
         places |= {pack.tile.name: ([(across, 1)], self.first), pack.whole.name: ([(along, 1)], position)}
-        index = [places[term.terms[0][0]] for term in pack.load.index]
+        index = [places[each] if isinstance(each, str) else ((), inner.number(each)) for each in pack.index]
         tensor = value_in(self.state, frame, pack.tensor)
-        loaded = inner.add(LoadOp(tensor, index, self._tile(element_of(pack.load.result)), bounds=bounds))
+        loaded = inner.add(LoadOp(tensor, index, self._tile(element_of(pack.loads[0].result)), bounds=bounds))
         after = [self._added(inner, total, loaded) for total in before]
         stored = self._packed(inner, loaded)
         panel = [*self.panel, *_in_panel(inner, position, pack, along, across)]
