@@ -34,6 +34,13 @@ def scaled(x: Float[vk.Tensor, "N C"], out: Float[vk.Tensor, "N C"]):
     out[i, c] = x[i, c] / vk.sqrt(vk.sum(x[i, c] * x[i, c], axis=c))
 
 
+@vk.kernel
+def products_of_channels(a: Float[vk.Tensor, "I K C"], b: Float[vk.Tensor, "J K C"], out: Float[vk.Tensor, "I J C"]):
+    """As many products as there are channels, which lie side by side."""
+    i, j, c, k = vk.tile("I"), vk.tile("J"), vk.tile("C"), vk.whole("K")
+    out[i, j, c] = vk.dot(a[i, k, c], b[j, k, c])
+
+
 def kernel_in_phases(kernel: vk.Kernel) -> KernelOp:
     return phases_of(kernel_of(kernel.build(plain_signature(kernel))))
 
@@ -62,3 +69,9 @@ def test_results_are_the_same(lanes: str | None):
     kernel(x, y, place)
     distance = np.abs(x[:, None] - y[None]).sum(2)
     np.testing.assert_array_equal(place, np.argsort(distance, axis=1, kind="stable")[:, :4])
+
+
+def test_a_contiguous_batch_of_products_fills_registers():
+    chosen = choose_plan(kernel_in_phases(products_of_channels), {"I": 64, "J": 64, "K": 64, "C": 128}, SERVER)
+    assert chosen.plan.lanes == "c"
+    assert chosen.plan.tiles["c"] >= 16

@@ -127,7 +127,8 @@ class _SizesToTry:
         pinned = self.space.pin.size_of(axis)
         if pinned is not None:
             return [pinned]
-        return [1] if axis in self._batches else self._sizes_of(axis)
+        along_lanes = self.space.limits.warp == 1 and axis == self.choices.lanes
+        return [1] if axis in self._batches and not along_lanes else self._sizes_of(axis)
 
     def _sizes_of(self, axis: str) -> list[int]:
         extent = max(1, self.space.extents[axis])
@@ -208,7 +209,7 @@ class _SizesToTry:
 
     @cached_property
     def _batches(self) -> frozenset[str]:
-        """Tile axes that are batch axes of all dots: taking several positions at once wins nothing."""
+        """Tile axes that are batch axes of all dots: several positions at once win nothing, but along a CPU's lanes."""
         each = [frozenset(dot.batch) for dot in self.space.needs.dots]
         return frozenset.intersection(*each) & frozenset(self.space.tiles) if each else frozenset()
 
