@@ -164,6 +164,26 @@ def test_a_loop_that_goes_online_holds_what_binaries_say(width, warps, chunk, st
     assert not use.spills
 
 
+@pytest.mark.parametrize(
+    ("device", "width", "keys", "warps", "stages", "registers"),
+    [
+        ("mi300x", 64, 64, 4, 2, 236),
+        ("mi300x", 128, 64, 4, 2, 327),
+        ("mi300x", 256, 32, 4, 1, 409),
+        ("mi350x", 64, 64, 2, 2, 320),
+        ("mi350x", 256, 32, 8, 2, 256),
+    ],
+)
+def test_sums_are_rescaled_where_amds_units_accumulate(device, width, keys, warps, stages, registers):
+    """As binaries have it (Triton 3.9), of 128 queries; the last spills outside of its loops alone. In registers of
+    their own rescaled sums would take up to 106 more."""
+    plan = Plan(PLACES, {"m": 128, "a": keys, "d": width, "e": width}, warps=warps, stages=stages)
+    kernel, sizes = built(attention_blocks, kept=True, size=128, keys=keys), sizes_of(width)
+    use = space_of(kernel, sizes, device).use_of(plan)
+    assert use.registers_a_thread == pytest.approx(registers, rel=0.1)
+    assert not use.spills
+
+
 @pytest.mark.parametrize(("chunk", "registers"), [(64, 242), (32, 246)])
 def test_operands_of_two_dots_stay_in_shared_memory_where_loops_copy_them(chunk, registers):
     """As binaries for sm_80 have it (Triton 3.9), by hand and ours: keys for both products, norms of rows."""

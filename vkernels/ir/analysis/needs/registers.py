@@ -169,7 +169,8 @@ def _operand_part(state: _Phase, op: Operation, users: list[Operation]) -> Expr:
             piped = fits(STAGES, number(2))
             return 1 - on_tensor_cores(state.flow, dots[0]) * (AHEAD * piped + (1 - piped) * HALF)
     elif (dot := _rescaled_for(op, users)) is not None:
-        return 1 - on_tensor_cores(state.flow, dot) * by_four_warps(state.flow, dot) * FROM_SHARED
+        there = by_four_warps(state.flow, dot) * FROM_SHARED + symbol("device.is_amd")
+        return 1 - on_tensor_cores(state.flow, dot) * there
     elif dots and isinstance(op, _EXTENSIONS):  # integers are unpacked in registers, where dots take them from there
         free = ONE if isinstance(op, arith.ExtFOp) else by_four_warps(state.flow, dots[0]) * FROM_SHARED
         return 1 - on_tensor_cores(state.flow, dots[0]) * free
