@@ -9,6 +9,7 @@ from vkernels.compiler.protocols import Signature
 from vkernels.ir.cost_model.traffic import CacheTraffic
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
+from vkernels.ir.planning.choose_plan import choose_plan
 from vkernels.ir.planning.one_plan import batch_of, model_plan
 from vkernels.ir.planning.space import read_space
 
@@ -72,3 +73,23 @@ def test_windows_side_by_side_share_lines():
     plan = Plan({"i": 4, "k": 16}, {"s": 1}, lanes="k", order=("i", "k"))
     read = CacheTraffic(batch_of(space, plan), on_chip_counts=True).missed(1 << 20, 64)[0]
     assert float(read.item()) <= 1.01 * 4 * rows * columns
+
+
+def doubled_seconds(rows: int, columns: int, length: int) -> float:
+    """Of 64 MiB, in tiles of so many rows and columns."""
+    module = doubled.build(Signature((("x", "float32"), ("out", "float32")), ()))
+    space = read_space(kernel_of(module), {"M": (16 << 20) // length, "N": length}, WIDE)
+    return model_plan(space, Plan({"i": rows, "j": columns}, {}, lanes="j", order=("i", "j"))).seconds
+
+
+def test_rows_that_programs_take_in_parts_are_one_at_a_time():
+    for length in (256, 1024, 4096):
+        assert doubled_seconds(2, 64, length) > 1.05 * doubled_seconds(1, 128, length)
+    assert doubled_seconds(2, 64, 64) == doubled_seconds(1, 128, 128)  # whole rows follow one another
+
+
+def test_one_row_is_taken_where_several_are_no_better():
+    module = doubled.build(Signature((("x", "float32"), ("out", "float32")), ()))
+    for length in (1024, 4096):
+        chosen = choose_plan(kernel_of(module), {"M": 4096, "N": length}, WIDE)
+        assert chosen.plan.tiles["i"] == 1

@@ -27,6 +27,9 @@ UNROLLED_SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24)
 """Elements of an axis that is not along a CPU's lanes: each is unrolled."""
 LANE_REGISTERS = (1, 2, 3, 4, 6, 8)
 """Registers along a CPU's lanes."""
+WHOLE_ROW_REGISTERS = 16
+"""More of them along a tile axis of kernels without dots: as many as two rows of half the length have, which begin two
+rows in turns."""
 MAX_COMBINATIONS = 4096
 """Combinations of sizes, warps and stages that are modelled together."""
 MAX_GPU_COMBINATIONS = 1 << 15
@@ -144,6 +147,8 @@ class _SizesToTry:
             sizes = [n * self.space.width for n in (LANE_REGISTERS[:1] if self.space.lean else LANE_REGISTERS)]
             if axis in self.space.tiles:
                 sizes += [AT_ONCE] if self.choices.private_copies else []
+                if not (self.space.lean or self.space.needs.dots):
+                    sizes.append(WHOLE_ROW_REGISTERS * self.space.width)
                 return sorted({*(min(size, extent) for size in sizes), *self._padded(extent)})
             return [size for size in sizes if size < extent] or [1]
         chunked = axis in self.space.wholes
