@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from jaxtyping import Float
+from jaxtyping import Complex64, Float
 
 import vkernels.language as vk
 from vkernels.compiler.protocols import Signature
@@ -306,3 +306,23 @@ def test_what_an_index_selects_for_a_program_is_all_that_its_loops_go_through():
         return model_plan(read_space(kernel_of(module), sizes, WIDE), plan).parts["level 2"] / columns
 
     assert seconds_of_columns(1024) < 1.2 * seconds_of_columns(64), "64 columns of a program's weights fit level 1"
+
+
+@vk.kernel
+def complex_product(x: Complex64[vk.Tensor, "M K"], y: Complex64[vk.Tensor, "K N"], out: Complex64[vk.Tensor, "M N"]):
+    i = vk.tile("M")
+    j = vk.tile("N")
+    k = vk.whole("K")
+    out[i, j] = vk.dot(x[i, k], y[k, j])
+
+
+def test_rows_of_complex_numbers_far_apart_are_worth_packing():
+    """Each part is loaded from rows that compete for places in caches, as those of real numbers do."""
+    module = complex_product.build(Signature(tuple((name, "float32") for name in ("x", "y", "out")), (), ()))
+    strides = dict.fromkeys(("x", "y", "out"), (1024, 2, 1))
+    space = read_space(kernel_of(module), {"M": 512, "N": 512, "K": 512}, WIDE, strides=strides)
+    plan = Plan({"i": 4, "j": 32}, {"k": 1}, lanes="j", order=("j", "i"))
+    taken, once = (batch_of(space, replace(plan, packs=packs)) for packs in ((), ("x", "y")))
+    assert (once.launches, taken.launches) == (5, 1)
+    assert model_plan(space, replace(plan, packs=("y",))).seconds < 0.85 * model_plan(space, plan).seconds
+    assert "y" in choose_plan(space.kernel, space.sizes, WIDE, strides=strides).plan.packs

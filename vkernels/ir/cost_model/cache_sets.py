@@ -42,8 +42,8 @@ class Sets:
 
 @dataclass(frozen=True)
 class RowsApart:
-    """The rows of an access to a tensor along `run`: bytes from one row to the next, as of rows without gaps, and
-    how many there are."""
+    """The rows of an access to a tensor along `run`, whose elements may be some bytes apart: bytes from one row to the
+    next, as of rows without gaps, and how many there are."""
 
     run: str
     stride: int
@@ -52,7 +52,7 @@ class RowsApart:
 
 def row_of(touch: LoopAccess, at: PlanBatch) -> RowsApart | None:
     """The rows of an access; None where it has none, or those of a home or a pack, which lie side by side."""
-    run = touch.run
+    run, each = touch.nearest or (None, 0)
     if touch.home is not None or touch.place in at.choices.packs or run is None or run not in touch.axes:
         return None
     if touch.scattered or any(axis == run for window in windows_of(touch) for axis, _ in window):
@@ -60,7 +60,7 @@ def row_of(touch: LoopAccess, at: PlanBatch) -> RowsApart | None:
     count = 1.0
     for axis in touch.axes:
         count *= 1 if axis == run else max(1, at.extents.get(axis, 1))
-    return RowsApart(run, max(1, at.extents.get(run, 1)) * touch.element_bytes, count)
+    return RowsApart(run, max(1, at.extents.get(run, 1)) * each, count)
 
 
 def bytes_apart(touch: LoopAccess) -> float:

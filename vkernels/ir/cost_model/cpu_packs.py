@@ -33,7 +33,7 @@ def packing(at: PlanBatch, limits: Limits) -> tuple[Numbers, Numbers]:
         elements = np.prod([max(1, at.extents.get(axis, 1)) for axis in touch.axes], dtype=float)
         split = False if step.origin is None else words.split.get(step.origin, False)
         in_words = (depth_of(step, words) > 1) | split
-        turned = (touch.run if touch.spread is None else touch.spread[0]) != at.choices.lanes
+        turned = touch.nearest is None or touch.nearest[0] != at.choices.lanes
         wide = np.where(in_words & ~np.asarray(split), touch.element_bytes, max(4, touch.element_bytes))
         moved = moved + elements * (bytes_apart(touch) + 2 * wide)
         plain = core.packed_turned if turned else core.packed

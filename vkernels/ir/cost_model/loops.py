@@ -77,6 +77,14 @@ class LoopAccess:
         return self.spread[0], self.spread[1] * self.element_bytes
 
     @property
+    def nearest(self) -> tuple[str, int] | None:
+        """The same as `row`, and of parts of elements that lie together, such as real parts of complex numbers, the
+        axis of these elements."""
+        if self.row is not None or self.apart is None or self.scattered:
+            return self.row
+        return self.apart[0], self.apart[1] * self.element_bytes
+
+    @property
     def scattered(self) -> bool:
         return bool(self.found)
 
