@@ -74,7 +74,7 @@ def gpu_pipeline(
     return (
         SplitPhases(),
         IgnoreNan(),
-        ApplyPlan(plan, facts, gpu=True),
+        ApplyPlan(plan, facts, gpu=True, warp=warp),
         FormScaledDots(formats.scaled, formats.bfloat16),
         InsertBarriers(),
         BlockSums(gpu=True, threads=warp * plan.warps),

@@ -1,6 +1,6 @@
 // RUN: vk-opt '--apply-plan{tiles="i=16","j=32" chunks="k=64" k_major="b" lanes=j}' --verify-mapped %s | filecheck %s
 // The copy has the contracted dimension last, in whole chunks with 0 past its end: its loads have no mask along k.
-// A warp copies 512 elements at least: the launch has no more warps than that, if the plan has more.
+// A thread copies 32 elements at least: the launch has no more warps than that, if the plan has more.
 
 vk.kernel @matmul(%a: !vk.tensor<[M, K], f16>, %b: !vk.tensor<[K, N], f16>, %out: !vk.tensor<[M, N], f32>) {
   %M = vk.size M
@@ -21,7 +21,7 @@ vk.kernel @matmul(%a: !vk.tensor<[M, K], f16>, %b: !vk.tensor<[K, N], f16>, %out
 
 // CHECK:      %[[LENGTH:[0-9]+]] = arith.muli
 // CHECK-NEXT: %k_major_b = vk.buffer "k_major_b" [%N, %[[LENGTH]]] : !vk.buffer<[?, ?], f16>
-// CHECK:      vk.launch "copy b" over ({{.*}}) attributes {warps = 4 : i64}
+// CHECK:      vk.launch "copy b" over ({{.*}}) attributes {warps = 2 : i64}
 // CHECK:        %[[PADDED:[0-9]+]] = arith.subi %[[LENGTH]]
 // CHECK-NEXT:   %[[LEFT:[0-9]+]] = arith.subi %K
 // CHECK-NEXT:   vk.load %b[%{{[0-9]+}} + k, %{{[0-9]+}} + i] within (i < %{{[0-9]+}}, k < %[[LEFT]])

@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 from jaxtyping import Float, Int
+from xdsl.context import Context
 
 import vkernels as vk
+from vkernels.ir.analysis.k_major import Contracted
+from vkernels.ir.dialect import LaunchOp
 from vkernels.ir.errors import PlanError
 from vkernels.ir.facts import Facts
 from vkernels.ir.plan import Plan
 from vkernels.ir.text import parse_module, print_module
-from vkernels.ir.transforms.apply_plan import apply_plan
+from vkernels.ir.transforms.apply_plan import ApplyPlan, apply_plan
 
 from .masked_kernels import module_of
 from .three_ways import run_three_ways
@@ -73,7 +76,29 @@ PRODUCT_PLANS = [
     (Plan({"i": 16, "j": 16}, {"k": 32}, k_major=("b",), lanes="j"), Facts(SIZES)),
     (Plan({"i": 16, "j": 16}, {"k": 16}, splits={"k": 2}, k_major=("a",), lanes="j"), Facts()),
     (Plan({"i": 16, "j": 16}, {"k": 64}, k_major=("b",), lanes="j"), Facts({"K": 43})),
+    (Plan({"i": 16, "j": 8}, {"k": 128}, k_major=("b",), lanes="j"), Facts({"K": 43})),
 ]
+
+
+@pytest.mark.parametrize(("across", "chunk", "sides"), [
+    (256, 256, (64, 64)), (64, 32, (64, 32)), (8, 256, (8, 256)), (8, 64, (8, 64)), (2, 4096, (2, 2048)),
+])  # fmt: skip
+def test_a_program_copies_more_of_the_contracted_dimension_where_the_other_side_is_short(
+    across: int, chunk: int, sides: tuple[int, int]
+) -> None:
+    """Where the plan's chunks are as long: whether the dimension is longer than they are is not known."""
+    b = Contracted("k", 0, ("K", "N"), (("k",), ("j",)))
+    assert b.sides(Plan({"j": across}, {"k": chunk}), 1) == sides
+
+
+def test_threads_copy_enough_elements_to_be_worth_their_addresses() -> None:
+    """A tile of 64 × 64 has 128 threads: four warps of an NVIDIA GPU, two of AMD's."""
+    for warp, count in ((32, 4), (64, 2)):
+        plan = Plan({"i": 64, "j": 64}, {"k": 64}, k_major=("b",), lanes="j", warps=8)
+        module = module_of(product)
+        ApplyPlan(plan, Facts(), gpu=True, warp=warp).apply(Context(), module)
+        (launch,) = (op for op in module.walk() if isinstance(op, LaunchOp) and op.label.data == "copy b")
+        assert launch.warps == count
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from ..plan import Plan
 
 MOST_COPIED = 64
 """Elements of both sides of the tile that a program copies, at most: whole lines of both tensors, for elements of 2
-bytes."""
+bytes. Of the contracted dimension it copies more where the other side has fewer."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,12 @@ class Contracted:
     def sides(self, plan: Plan, across: int) -> tuple[int, int]:
         """Elements of the tile that a program copies: of the dimension `across`, and of the contracted one."""
 
-        def size(axes: tuple[str, ...]) -> int:
+        def size(axes: tuple[str, ...], most: int) -> int:
             taken = max((plan.tiles.get(axis) or plan.chunks.get(axis, 1) for axis in axes), default=1)
-            return min(MOST_COPIED, 1 << (taken - 1).bit_length())
+            return min(most, 1 << (taken - 1).bit_length())
 
-        return size(self.axes[across]), size((self.axis,))
+        side = size(self.axes[across], MOST_COPIED)
+        return side, size((self.axis,), MOST_COPIED**2 // side)
 
     def across(self, contiguous: int | None = None) -> int | None:
         """The dimension that a program copies a part of beside the contracted one: that which is `contiguous` in the

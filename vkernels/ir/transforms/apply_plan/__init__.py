@@ -41,7 +41,7 @@ from .structure import emit_block
 @dataclass(frozen=True)
 class ApplyPlan(ModulePass):
     """Replace every `vk.kernel` of a module by a `vk.mapped`, by a plan. `facts`: what the code may rely on.
-    `units`: the dot units of the processor, by name. `gpu`: the code is for one.
+    `units`: the dot units of the processor, by name. `gpu`: the code is for one, with `warp` threads in a warp.
 
     Raises `PlanError` where the plan does not fit the kernel.
     """
@@ -53,13 +53,14 @@ class ApplyPlan(ModulePass):
     facts: Facts
     units: tuple[str, ...] = ()
     gpu: bool = False
+    warp: int = 32
 
     def apply(self, context: Context, module: ModuleOp) -> None:
         split_phases(module)
         block = module.body.block
         for op in [*block.ops]:
             if isinstance(op, KernelOp):
-                block.insert_op_before(map_kernel(op, self.plan, self.facts, self.units, self.gpu), op)
+                block.insert_op_before(map_kernel(op, self.plan, self.facts, self.units, self.gpu, self.warp), op)
             block.erase_op(op)
 
 
@@ -109,9 +110,11 @@ def apply_plan(module: ModuleOp, plan: Plan, facts: Facts, units: Sequence[str] 
     return ModuleOp([map_kernel(op, plan, facts, units) for op in module.body.block.ops if isinstance(op, KernelOp)])
 
 
-def map_kernel(kernel: KernelOp, plan: Plan, facts: Facts, units: Sequence[str] = (), gpu: bool = False) -> MappedOp:
-    """Map a kernel in phases by a plan, dots to these units where they can be. `gpu`: for one. The kernel is not
-    changed."""
+def map_kernel(
+    kernel: KernelOp, plan: Plan, facts: Facts, units: Sequence[str] = (), gpu: bool = False, warp: int = 32
+) -> MappedOp:
+    """Map a kernel in phases by a plan, dots to these units where they can be. `gpu`: for one, with `warp` threads in a
+    warp. The kernel is not changed."""
     planned = plan_kernel(kernel, plan, facts)
     check_plan(planned)
     names = [parameter.data for parameter in kernel.parameters]
@@ -123,7 +126,7 @@ def map_kernel(kernel: KernelOp, plan: Plan, facts: Facts, units: Sequence[str] 
     top = LoopFrame(mapped.body.block)
     top.location = kernel.location
     top.values.update(zip(kernel.body.block.args, mapped.body.block.args, strict=True))
-    state = MappingState(planned.analysis, planned.schedule, plan, facts, top, gpu)
+    state = MappingState(planned.analysis, planned.schedule, plan, facts, top, gpu, warp)
     state.words = find_word_dots(planned, units)
     state.word_homes = words_in_homes(planned, state.words)
     emit_sizes(state)

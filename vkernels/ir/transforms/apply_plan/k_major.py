@@ -22,8 +22,10 @@ from .launches import add_launch
 from .mapping_state import KMajorCopy, MappingState
 from .planned_kernel import PlannedKernel
 
-COPIED_BY_A_WARP = 512
-"""Elements that a warp copies at least: with fewer, a launch of many small programs mostly computes addresses."""
+COPIED_BY_A_THREAD = 32
+"""Elements that a thread copies at least, which it loads before it stores the first. With fewer, threads mostly compute
+addresses: half as many cost 13.9 instead of 8.0 us of instructions for an image of 51 MB on sm_100, a quarter 23.1
+instead of 6.9 on gfx950 (docs/measurements/2026-11-28-bytes-and-copies.md)."""
 
 
 def check_k_major(planned: PlannedKernel) -> None:
@@ -95,4 +97,5 @@ def _emit_launch(
     tile = tile_type(tensor.type.element, [names[place] for place in sides], [*sides.values()])
     loaded = frame.add(LoadOp(top.values[tensor], [index[place] for place in sorted(index)], tile, bounds=inside))
     block.add_op(StoreOp(loaded, copy.buffer, [index[place] for place in copy.order], bounds=bounds))
-    add_launch(state, f"copy {name}", grid, block, warps=max(1, prod(sides.values()) // COPIED_BY_A_WARP))
+    warps = prod(sides.values()) // (COPIED_BY_A_THREAD * state.warp)
+    add_launch(state, f"copy {name}", grid, block, warps=max(1, warps))
