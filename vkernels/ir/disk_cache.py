@@ -38,17 +38,18 @@ class DiskCache:
     write are read, since the code in them runs; links are not followed.
     """
 
-    def __init__(self, folder: Path | None = None, limit_bytes: int = 1 << 30):
+    def __init__(self, folder: Path | None = None, limit_bytes: int = 1 << 30, *, warns: bool = True):
         """`folder`: `default_folder()` unless given; made, private to its owner, when there is something to keep.
 
-        `limit_bytes`: of all entries, as they are on disk.
+        `limit_bytes`: of all entries, as they are on disk. `warns`: whether to warn, once, where it cannot be used; not
+        for a second look at a folder that another cache warns of.
         """
         self._folder = folder
         self._limit = limit_bytes
         self._bytes = 0
         self._uncounted = _UNCOUNTED_WRITES
         self._lock = threading.Lock()
-        self._has_warned = False
+        self._has_warned = not warns
 
     def get(self, key: str) -> bytes | None:
         """The data of a key, or None; a key is a SHA-256 in hexadecimal."""

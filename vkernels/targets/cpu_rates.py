@@ -200,7 +200,7 @@ def in_ranges(rates: CpuRates) -> CpuRates:
 @functools.cache
 def _users(key: str) -> CpuRates | None:
     """The rates in this user's cache, read once."""
-    return _read(DiskCache(), key)
+    return _read(DiskCache(warns=False), key)
 
 
 @functools.cache

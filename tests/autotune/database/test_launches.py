@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import socket
@@ -247,6 +248,20 @@ def test_what_hangs_is_waited_for_once(tmp_path, monkeypatch, caplog):
     launched(sizes={"M": 5, "N": 9})
     assert len(asked) == 1
     assert "does not answer" in caplog.text
+
+
+def test_a_folder_that_may_not_be_looked_into_is_named(tmp_path, monkeypatch, caplog):
+    """As of another user's home: root may look into any, so this is made up."""
+
+    def refused(*args, **kwargs):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    (tmp_path / "a.sqlite").touch()
+    vk.use_database(str(tmp_path / "a.sqlite"))
+    monkeypatch.setattr(asking, "_in_file", refused)
+    launched(sizes={"M": 3, "N": 7})
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert "a.sqlite: the tuning database cannot be read: Permission denied; plans" in said
 
 
 CALL = """

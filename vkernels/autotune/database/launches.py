@@ -206,7 +206,11 @@ def _turn_off(source: _Source, error: Exception) -> None:
         was_off, source.off = source.off, True
     if was_off:
         return
-    reason = str(error) if isinstance(error, Error) else type(error).__name__
-    if isinstance(error, TimeoutError):
+    if isinstance(error, Error):
+        reason = str(error)
+    elif isinstance(error, TimeoutError):
         reason = f"{address_of(source.url)}: the tuning database does not answer within {SECONDS:g} s"
+    else:
+        said = isinstance(error, OSError) and error.strerror
+        reason = f"{address_of(source.url)}: the tuning database cannot be read: {said or type(error).__name__}"
     _log.warning("%s; plans are chosen as if there were none", reason)
