@@ -52,7 +52,7 @@ PREPARING_SECONDS = 900.0
 SECONDS = 300.0
 """How long one compile may take."""
 AT_ONCE = 3
-"""Cases under way: while one is planned, another compiles."""
+"""Cases under way by default: while one is planned, another compiles."""
 
 Record = dict[str, Any]
 Key = tuple[str, str, str, str, bool]
@@ -79,8 +79,8 @@ class Work:
 class Writer:
     """Appends records as they come, from several threads."""
 
-    def __init__(self, path: Path, workers: int, seconds: float, cells: int):
-        self.path, self.workers, self.seconds, self.cells = path, workers, seconds, cells
+    def __init__(self, path: Path, workers: int, seconds: float, cells: int, at_once: int = AT_ONCE):
+        self.path, self.workers, self.seconds, self.cells, self.at_once = path, workers, seconds, cells, at_once
         self.done = 0
         self.begun = time.monotonic()
         self._lock = threading.Lock()
@@ -90,7 +90,7 @@ class Writer:
         with (
             InspectPool(self.workers, PREPARING_SECONDS) as preparing,
             CompilePool(self.workers, self.seconds) as compiling,
-            ThreadPoolExecutor(AT_ONCE) as threads,
+            ThreadPoolExecutor(self.at_once) as threads,
         ):
             tools = CheckTools(preparing, compiling, cache, triton)
             for result in threads.map(lambda work: self._one(work, tools), works):
@@ -114,6 +114,12 @@ class Writer:
         return ""
 
 
+def is_named(name: str, parts: str) -> bool:
+    """Whether a kernel is chosen by parts of names between commas: a whole name chooses its kernel alone."""
+    whole = {subject.name for subject in SUBJECTS}
+    return not parts or any(name == part if part in whole else part in name for part in parts.split(","))
+
+
 def works_for(
     known: Mapping[Key, Record],
     only: str,
@@ -124,7 +130,8 @@ def works_for(
     few: bool = False,
     dtypes: Iterable[str] = DTYPES,
 ) -> list[Work]:
-    """What there is to do: the parts of names that `only` and `on` have between commas choose kernels and targets."""
+    """What there is to do: the names, or parts of them, that `only` and `on` have between commas choose kernels and
+    targets."""
     named = one_of_each(targets()) if few else targets()
     if LARGEST not in named:
         named = {**named, LARGEST: targets()[LARGEST]}
@@ -133,7 +140,7 @@ def works_for(
     for size in sizes:
         for subject in SUBJECTS:
             for dtype in dtypes:
-                if only and not any(part in subject.name for part in only.split(",")):
+                if not is_named(subject.name, only):
                     continue
                 case, record = case_of(subject, dtype, size), {"size": size, "fixed": fixed}
                 if fixed:
@@ -152,10 +159,10 @@ def works_for(
     return works
 
 
-EVERY_SIZE, EVERY_DTYPE = ",".join(SIZES), ",".join(DTYPES)
+EVERY_SIZE, EVERY_DTYPE, FIRST_KERNELS = ",".join(SIZES), ",".join(DTYPES), ",".join(FIRST)
 Sizes = Annotated[str, typer.Option(help="Between commas: small, large, absurd.")]
 Dtypes = Annotated[str, typer.Option(help="Between commas: float32, float16.")]
-Only = Annotated[str, typer.Option(help="Kernels whose names have one of these parts.")]
+Only = Annotated[str, typer.Option(help="Kernels whose names have one of these parts; whole names choose these alone.")]
 Few = Annotated[bool, typer.Option("--few", help="Slices, and only the first device of each architecture.")]
 On = Annotated[str, typer.Option(help="Targets whose names have one of these parts.")]
 
@@ -171,12 +178,15 @@ def run(
     few: Few = False,
     workers: int = 1,
     seconds: Annotated[float, typer.Option(help="How long one compile may take.")] = SECONDS,
+    at_once: Annotated[
+        int, typer.Option(help="Cases under way; with 1, none is planned while another compiles.")
+    ] = AT_ONCE,
 ) -> None:
     """Plan and compile every cell that RECORDS lacks."""
     calibrate_cpu()
     known, wanted = records_in(records), (sizes.split(","), dtypes.split(","))
     works = works_for(known, only, on, wanted[0], again, fixed=False, few=few, dtypes=wanted[1])
-    Writer(records, workers, seconds, sum(len(work.targets) for work in works)).run(works)
+    Writer(records, workers, seconds, sum(len(work.targets) for work in works), at_once).run(works)
 
 
 @app.command()
@@ -201,7 +211,7 @@ def fixed(
 @app.command()
 def plan(
     records: Path,
-    only: Annotated[str, typer.Option(help="Names of kernels between commas.")] = ",".join(FIRST),
+    only: Only = FIRST_KERNELS,
     on: On = "",
     sizes: Sizes = EVERY_SIZE,
     dtypes: Dtypes = EVERY_DTYPE,
@@ -211,10 +221,9 @@ def plan(
     calibrate_cpu()
     known = records_in(records)
     for work in works_for(known, only, on, sizes.split(","), False, False, few, dtypes.split(",")):
-        if work.case.source.name in only.split(","):
-            planned = plan_cells(work.case, work.targets, work.record, records)
-            name = f"{work.case.source.name} {work.case.dtype} {work.record['size']}"
-            console.print(f"{name}: {planned} of {len(work.targets)} planned")
+        planned = plan_cells(work.case, work.targets, work.record, records)
+        name = f"{work.case.source.name} {work.case.dtype} {work.record['size']}"
+        console.print(f"{name}: {planned} of {len(work.targets)} planned")
     show_planned(records_in(records).values(), Console(highlight=False, width=max(console.width, WIDE)))
 
 
