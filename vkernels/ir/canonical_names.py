@@ -36,7 +36,7 @@ from .text import print_module
 AXES, VALUES, PHASES, TENSORS = "axes", "values", "phases", "tensors"
 NAMED: Mapping[str, str] = {
     "tiles": AXES, "chunks": AXES, "splits": AXES, "online": AXES, "lanes": AXES, "order": AXES, "guards": AXES,
-    "warp_specialized": AXES, "homes": VALUES, "copies": VALUES, "launches": PHASES, "packs": TENSORS,
+    "warp_specialized": AXES, "parallel": AXES, "homes": VALUES, "copies": VALUES, "launches": PHASES, "packs": TENSORS,
     "streams": TENSORS, "descriptors": TENSORS, "k_major": TENSORS,
 }  # fmt: skip
 """What the fields of a plan name; the others are numbers."""

@@ -40,6 +40,7 @@ class Pin:
     descriptors: Sequence[str] | None = None
     k_major: Sequence[str] | None = None
     warp_specialized: Sequence[str] | None = None
+    parallel: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         for name, value in _read("vk.Pin", self).items():

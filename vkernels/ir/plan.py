@@ -44,7 +44,8 @@ class Plan:
     whose tiles a GPU's copy unit moves, by descriptors of the tensors, wherever the call's layout allows it.
     `k_major`: names of tensor parameters copied first, in a launch of its own, so that the axis which dots contract is
     contiguous, in rows of whole chunks. `warp_specialized`: whole axes whose loop of a dot a GPU's warps divide by
-    role, wherever descriptors move its operands: some warps move them, the others multiply.
+    role, wherever descriptors move its operands: some warps move them, the others multiply. `parallel`: whole axes of
+    which each chunk has programs of its own in those of several launches that are parallel along them.
     """
 
     tiles: Mapping[str, int] = field(default_factory=dict)
@@ -67,6 +68,7 @@ class Plan:
     descriptors: tuple[str, ...] = ()
     k_major: tuple[str, ...] = ()
     warp_specialized: tuple[str, ...] = ()
+    parallel: tuple[str, ...] = ()
 
     @property
     def split(self) -> str | None:
@@ -110,6 +112,7 @@ class StructuralChoices:
     descriptors: tuple[str, ...] = ()
     k_major: tuple[str, ...] = ()
     warp_specialized: tuple[str, ...] = ()
+    parallel: tuple[str, ...] = ()
 
 
 AS_IN_PLANS = tuple(each.name for each in fields(StructuralChoices) if each.name in PLAN_TYPES and each.name != "homes")

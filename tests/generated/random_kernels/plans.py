@@ -9,6 +9,7 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 
 from vkernels.ir.analysis.grid_phases import grid_phases
+from vkernels.ir.analysis.parallel_axes import parallel_axes
 from vkernels.ir.dialect import KernelOp, PhaseOp, ScatterOp, ScratchOp, StoreOp
 from vkernels.ir.facts import UNKNOWN, Facts
 from vkernels.ir.plan import Home, Plan
@@ -39,7 +40,8 @@ def random_plan(
         "lanes": choose.choice([*tiles, *wholes, None]),
         "order": tuple(choose.sample(tiles, len(tiles))),
     }
-    waits = grid_phases(next(op for op in split.body.block.ops if isinstance(op, KernelOp)))
+    kernel_op = next(op for op in split.body.block.ops if isinstance(op, KernelOp))
+    waits = grid_phases(kernel_op)
     plan["launches"] = waits
     if plain:
         return Plan(**plan)
@@ -60,6 +62,9 @@ def random_plan(
     if "splits" not in plan and choose.random() < 0.3:
         labels = [op.phase.data for op in split.walk() if isinstance(op, PhaseOp) and _is_alone(op)]
         plan["launches"] = tuple(label for label in labels if label in waits or choose.random() < 0.5)
+    if plan["launches"]:
+        able = frozenset[str]().union(*parallel_axes(kernel_op).of(plan["launches"]))
+        plan["parallel"] = tuple(axis for axis in wholes if axis in able and choose.random() < 0.6)
     if kernel.online and choose.random() < 0.7:
         plan["online"] = (choose.choice(sorted(kernel.online)),)
     if choose.random() < 0.2:

@@ -44,7 +44,7 @@ def test_every_field_is_written_but_those_that_old_databases_do_not_know():
     have what was added later."""
     later = {
         "swizzle": 4, "private_copies": 2, "guards": ("j",), "descriptors": ("x",), "k_major": ("b",),
-        "warp_specialized": ("k",),
+        "warp_specialized": ("k",), "parallel": ("h",),
     }  # fmt: skip
     assert plan_to_json(Plan(**later)).keys() == {each.name for each in fields(Plan)}
     assert plan_to_json(Plan()).keys() == {each.name for each in fields(Plan)} - later.keys()

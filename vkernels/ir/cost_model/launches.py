@@ -11,9 +11,11 @@ from xdsl.ir import Operation, SSAValue
 from ..analysis.grid_phases import ends_of_launches
 from ..analysis.kernel_analysis import KernelAnalysis
 from ..analysis.launch_axes import launch_axes
+from ..analysis.parallel_axes import parallel_axes
 from ..analysis.schedule.find_online import check_launches
 from ..analysis.schedule.nests import NestSchedule, label_of
 from ..dialect import KernelOp, PhaseOp, axes_of
+from ..plan import StructuralChoices
 from .item_widths import bytes_of
 from .loops import Axes, Loop, LoopAccess, LoopStep
 from .plan_batch import NO_TERMS, PlanBatch
@@ -38,6 +40,12 @@ def cuts_of(kernel: KernelOp) -> tuple[str, ...]:
 def phases_of_launches(kernel: KernelOp, launches: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     """The phases of each launch of a kernel that is cut after some."""
     return launch_axes(kernel).phases(launches)
+
+
+def axes_of_programs(kernel: KernelOp, choices: StructuralChoices) -> tuple[frozenset[str], ...]:
+    """The axes of the programs of each launch: tile axes, and whole axes that it is parallel along."""
+    tiles, parallel = launch_axes(kernel).of(choices.launches), parallel_axes(kernel).of(choices.launches)
+    return tuple(each | some.intersection(choices.parallel) for each, some in zip(tiles, parallel, strict=True))
 
 
 def launch_of_phases(launched: Sequence[Sequence[str]]) -> dict[str, int]:
@@ -79,18 +87,39 @@ def cut_loops(loops: Sequence[Loop], schedule: NestSchedule, tiles: Axes, launch
 
 
 def parts_of(at: PlanBatch) -> list[PlanBatch]:
-    """A batch for each launch, of its own loops and programs."""
+    """A batch for each launch, of its own loops and programs, which lie along axes too that it is parallel along."""
     number_of = launch_of_phases(at.launched)
     last = len(at.launched) - 1
     batches: list[PlanBatch] = []
     for number, tiles in enumerate(at.launch_tiles):
         loops = tuple(loop for loop in at.loops if number_of.get(loop.phase, last) == number)
         order = tuple(axis for axis in at.choices.order if axis in tiles)
+        if divided := tiles.difference(order):
+            loops = tuple(_by_programs(loop, divided) for loop in loops)
+            order += tuple(axis for axis in at.choices.parallel if axis in divided)
         some = (
             at if order == at.choices.order else replace(at, choices=replace(at.choices, order=order), terms=NO_TERMS)
         )
         batches.append(replace(some, loops=loops, launched=(), launch_tiles=(), copied=0.0 if number else at.copied))
     return batches
+
+
+def _by_programs(loop: Loop, axes: frozenset[str]) -> Loop:
+    """A loop whose chunks along some axes have programs of their own, which are no trips of it."""
+    kept = [number for number, axis in enumerate(loop.axes) if axis not in axes]
+    return replace(
+        loop,
+        axes=tuple(loop.axes[number] for number in kept),
+        numbers=tuple(loop.numbers[number] for number in kept if number < len(loop.numbers)),
+        steps=tuple(
+            step if axes.isdisjoint(step.ranges) else replace(step, ranges=_without(step.ranges, axes))
+            for step in loop.steps
+        ),
+    )
+
+
+def _without(names: Axes, axes: frozenset[str]) -> Axes:
+    return tuple(name for name in names if name not in axes)
 
 
 def _launch_of(kernel: KernelOp, launches: Sequence[str]) -> dict[Operation, int]:

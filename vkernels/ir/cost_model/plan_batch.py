@@ -67,9 +67,10 @@ class PlanBatch:
     """`sizes`: elements a program or a chunk, of every axis; `extents`: positions of every axis, trips of every range.
 
     `loops`: what runs under the `choices`. `shares`: programs that share the split axis. `launched`: the phases of
-    each launch, where the choices name some, and `launch_tiles`: the tile axes of its programs. `resident`: programs
-    that run at once; as many as fit where it is 0. `updates`: what atomics update. `regions`: of the tensors.
-    `sizes_of_call`: by name. `visited`: the part of an axis's chunks that is visited, within a loop that masks bound.
+    each launch, where the choices name some, and `launch_tiles`: the tile axes of its programs, and the whole ones that
+    it is parallel along. `resident`: programs that run at once; as many as fit where it is 0. `updates`: what atomics
+    update. `regions`: of the tensors. `sizes_of_call`: by name. `visited`: the part of an axis's chunks that is
+    visited, within a loop that masks bound.
     `copied`: bytes of tensors that are copied K-major first. `chosen_of`: the batch that these plans were picked from,
     and their places in it.
     """

@@ -14,6 +14,7 @@ from .decisions.decision import Alternatives
 from .decisions.decisions import neighbours, starting_choices, things_to_decide
 from .decisions.homes import in_memory
 from .decisions.launches import one_more_launch
+from .decisions.parallel import cuts_in_parallel
 from .decisions.swizzle import groups
 from .plan_families import FamilyOutline, PlanFamily, family_of, outline_of, pinned_move
 from .space import PlanSearchSpace
@@ -201,7 +202,12 @@ class _Search:
         return found if found is not None and found.least < BETTER * best.least else best
 
     def cut(self, best: PlanFamily) -> PlanFamily:
-        """The best family with launches of their own where these hold much less."""
+        """The best family with launches of their own where these hold much less, or are parallel along sides of
+        dots."""
+        parallel = cuts_in_parallel(self.space, best.choices) if self.space.limits.warp > 1 else ()
+        start = self.fastest(parallel, WORTH_GOING_ON * best.least)
+        if start is not None and (climbed := self.climb(start, best.least)).least < BETTER * best.least:
+            return climbed
         cuts = _worth_cutting(self.space, best)
         for _ in cuts:
             found = self.fastest(one_more_launch(self.space, best.choices, cuts), best.least)

@@ -13,7 +13,6 @@ from ..analyses import annotate_needs, phases_of
 from ..analysis.axes import resolve_axes
 from ..analysis.grid_phases import grid_phases
 from ..analysis.kernel_analysis import KernelAnalysis
-from ..analysis.launch_axes import launch_axes
 from ..analysis.masks.conditions import is_tested
 from ..analysis.needs import Needs, NeedsDevice, NeedsUse
 from ..analysis.private_copies import meeting_axes, padding_of, private_tensors
@@ -23,7 +22,7 @@ from ..analysis.schedule.nests import in_order
 from ..cost_model.extents import extents_of
 from ..cost_model.index_sums import Regions, regions_of
 from ..cost_model.item_widths import bytes_of, element_bytes
-from ..cost_model.launches import cut_loops, cuts_of, phases_of_launches
+from ..cost_model.launches import axes_of_programs, cut_loops, cuts_of, phases_of_launches
 from ..cost_model.loops import FAR, MOST_ALIGNED, Loop
 from ..cost_model.operand_copies import with_copies
 from ..cost_model.plan_batch import NO_TERMS, NO_UPDATES, AtomicUpdates, BatchTerms, Numbers, PlanBatch
@@ -168,14 +167,18 @@ class PlanSearchSpace:
         able = [axis for axis in self.wholes if 1 < self.extents[axis] <= most]
         if self.limits.warp > 1:
             able = [axis for axis in able if axis not in self.contracted or self.extents[axis] <= MAX_HELD_CONTRACTION]
-        always = frozenset(axis for axis in self.wholes if self.extents[axis] == 1)
         found = list(subsets([{axis} for axis in able[:MAX_HELD_GROUPS]]))
         if self.limits.warp > 1 and len(able) > MAX_HELD_GROUPS:
             extents = {axis.name: axis.extent for axis in self.needs.axes}
             distinct = dict.fromkeys(extents[axis] for axis in able)
             alike = [{axis for axis in able if extents[axis] == each} for each in distinct]
             found += subsets(alike[:MAX_HELD_GROUPS])
-        yield from dict.fromkeys(always | held for held in found)
+        yield from dict.fromkeys(self.always_held | held for held in found)
+
+    @cached_property
+    def always_held(self) -> frozenset[str]:
+        """Whole axes of one position, which are held in any case."""
+        return frozenset(axis for axis in self.wholes if self.extents[axis] == 1)
 
     @cached_property
     def holds(self) -> frozenset[frozenset[str]]:
@@ -254,7 +257,7 @@ class PlanSearchSpace:
             self.needs.splittable.get(choices.split, ()) if choices.split else (),
             shares, warps, stages, resident,
             phases_of_launches(self.kernel, choices.launches) if choices.launches else (),
-            launch_axes(self.kernel).of(choices.launches) if choices.launches else (),
+            axes_of_programs(self.kernel, choices) if choices.launches else (),
             self.updates, self.regions, self.sizes, terms=terms,
             copied=sum(self.tensor_bytes(tensors_of(self.kernel)[name]) for name in choices.k_major),
         )  # fmt: skip

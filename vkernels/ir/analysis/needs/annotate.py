@@ -21,6 +21,7 @@ from ..accesses import has_effect
 from ..k_major import Contracted, contracted_by_dots
 from ..launch_axes import launch_axes
 from ..packable import packable_places
+from ..parallel_axes import parallel_axes
 from ..schedule.find_copies import find_copies
 from ..schedule.make_schedule import make_schedule
 from ..split_scans import scans_by_depth
@@ -51,6 +52,7 @@ def needs_of(kernel: KernelOp) -> Needs:
         _splittable(flow),
         _scanned(kernel),
         launch_axes(kernel),
+        parallel_axes(kernel),
         scratch,
         swap,
         distinct_reads(flow),

@@ -15,6 +15,7 @@ from ...plan import Home, Plan
 from ..block_lengths import sums_of_blocks
 from ..k_major import Contracted
 from ..launch_axes import LaunchAxes
+from ..parallel_axes import ParallelAxes
 from .algebra import Expr, Function, compiled, evaluated, most, names_in, of_arrays, of_numbers
 from .device import UNKNOWN_TRIPS, NeedsDevice, constants_for
 from .records import SUMS, AxisNeed, Columns, Crossing, Dot, NeedsUse, PhaseNeeds, PhaseQuantities, Scratchpad
@@ -46,8 +47,9 @@ class Needs:
     `splittable`: for each such axis, the launches of a kernel split along it, each with whether programs share the
     axis. `scanned`: axes that scans go along, each with whether one is by a function of the author's own.
     `packable`: tensors that can be packed, each with the tile axes and the whole axis of every place at which it is
-    loaded. `launch_axes`: tile axes of each launch. `contracted`: tensors that dots alone take. `found`: cache of what
-    needs and planners compute from the kernel alone, independent of sizes and limits.
+    loaded. `launch_axes`: tile axes of each launch; `parallel_axes`: whole axes along which each is parallel.
+    `contracted`: tensors that dots alone take. `found`: cache of what needs and planners compute from the kernel alone,
+    independent of sizes and limits.
     """
 
     kernel: str
@@ -61,6 +63,7 @@ class Needs:
     splittable: Mapping[str, tuple[bool, ...]]
     scanned: Mapping[str, bool]
     launch_axes: LaunchAxes
+    parallel_axes: ParallelAxes
     scratch_bytes: Expr
     swap_bytes: Expr
     distinct_read_bytes: Expr
@@ -252,7 +255,15 @@ class Needs:
         if split is None:
             tiles = self.launch_axes.of(plan.launches)
             alike = len(tiles) == 1 or plan.private_copies > 1
-            return (*grids, *(grid if alike else prod(along[axis] for axis in each) for each in tiles))
+            if alike:
+                return (*grids, *(grid for _ in tiles))
+            along |= {axis: -(-extents[axis] // plan.chunks[axis]) for axis in plan.parallel}
+            able = self.parallel_axes.of(plan.launches)
+            axes = (
+                (*each, *(axis for axis in plan.parallel if axis in some))
+                for each, some in zip(tiles, able, strict=True)
+            )
+            return (*grids, *(prod(along[axis] for axis in each) for each in axes))
         shared = self.splittable.get(split, (True,))
         return (*grids, *(grid * plan.splits[split] if shares else grid for shares in shared))
 

@@ -19,6 +19,7 @@ from .launches import LAUNCHES, homes_across
 from .online import ONLINE
 from .order import ORDER
 from .packs import PACKS
+from .parallel import PARALLEL
 from .private_copies import PRIVATE_COPIES
 from .sizes import CHUNKS, RESIDENT_PROGRAMS, STAGES, TILES, WARPS
 from .splits import SPLITS
@@ -28,7 +29,7 @@ from .warp_specialized import WARP_SPECIALIZED
 
 DECISIONS = (
     TILES, CHUNKS, HOMES, COPIES, ORDER, LANES, SPLITS, ONLINE, GUARDS, PACKS, K_MAJOR, STREAMS, SWIZZLE,
-    PRIVATE_COPIES, DESCRIPTORS, WARP_SPECIALIZED, LAUNCHES, WARPS, STAGES, RESIDENT_PROGRAMS,
+    PRIVATE_COPIES, DESCRIPTORS, WARP_SPECIALIZED, LAUNCHES, PARALLEL, WARPS, STAGES, RESIDENT_PROGRAMS,
 )  # fmt: skip
 DECISION_OF = {decision.field: decision for decision in DECISIONS}
 NEVER_SPLIT = {
@@ -50,6 +51,8 @@ def _consistent(alternatives: Alternatives, choices: StructuralChoices) -> Itera
         if copied := set(found.descriptors) & set(found.k_major):
             found = replace(found, descriptors=tuple(name for name in found.descriptors if name not in copied))
             found = replace(found, warp_specialized=())
+        if found.held.intersection(found.parallel):
+            found = replace(found, parallel=tuple(axis for axis in found.parallel if axis not in found.held))
         if found.homes or found.launches or found.held.intersection(found.warp_specialized):
             found = replace(found, warp_specialized=())
         yield found if found.split is None else replace(found, **NEVER_SPLIT)

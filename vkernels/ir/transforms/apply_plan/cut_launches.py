@@ -11,6 +11,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from ...analysis.accesses import inputs_of
 from ...analysis.grid_phases import ends_of_launches, grid_phases
 from ...analysis.launch_axes import launch_axes
+from ...analysis.parallel_axes import parallel_axes
 from ...analysis.schedule.find_online import check_launches
 from ...analysis.schedule.nests import label_of
 from ...dialect import (
@@ -67,6 +68,21 @@ def check_cuts(planned: PlannedKernel) -> None:
         )
     if planned.plan.launches:
         _lasting(planned, _cut(planned))
+    _check_parallel(planned)
+
+
+def _check_parallel(planned: PlannedKernel) -> None:
+    """Raise `PlanError` for an axis of which no launch can give chunks to programs of their own."""
+    able = parallel_axes(planned.kernel).of(planned.plan.launches)
+    for name in planned.plan.parallel:
+        if not any(name in axes for axes in able):
+            why = "the plan has one launch" if len(able) < 2 else "no launch is parallel along it"
+            raise PlanError(
+                f"the plan gives chunks of {name} to programs of their own: {why}",
+                about=name,
+                help="A launch is parallel along a whole axis that no reduction of it goes along and all that it"
+                " leaves has.",
+            )
 
 
 def emit_cut(state: MappingState) -> None:
@@ -74,6 +90,7 @@ def emit_cut(state: MappingState) -> None:
     parts = _cut(state)
     state.lasting.update(dict.fromkeys(_lasting(state, parts)))
     tiles = launch_axes(state.kernel).of(state.plan.launches)
+    parallel = parallel_axes(state.kernel).of(state.plan.launches)
     state.along.update(_along(parts, tiles))
     buffers: dict[SSAValue, SSAValue] = {}
     for number, part in enumerate(parts):
@@ -84,7 +101,11 @@ def emit_cut(state: MappingState) -> None:
             sizes = [state.top.number(state.axes[axis].size) for axis in axes_of(value)]
             buffers[value] = state.buffer_for_programs(label_of(value), sizes, element_of(value), value)
         state.tiles = tiles[number]
-        emit_launch(state, part.label, (), partial(_fill, state, part, made, buffers))
+        divided = [
+            axis for name, axis in state.axes.items() if name in state.plan.parallel and name in parallel[number]
+        ]
+        divided = [axis for axis in divided if axis.is_chunked]
+        emit_launch(state, part.label, divided, partial(_fill, state, part, made, buffers))
     state.tiles = None
 
 

@@ -21,7 +21,7 @@ from .swizzle import swizzled
 def emit_launch(
     state: MappingState, label: str, splits: Sequence[MappedAxis], body: Callable[[LoopFrame], None]
 ) -> None:
-    """A launch over the programs of its tile axes, then of the split axes; `body` fills each variant."""
+    """A launch over the programs of its tile axes, then of the split or parallel axes; `body` fills each variant."""
     tiles = state.program_axes()
     coordinates = [*tiles, *splits]
     grid = [state.programs_along(axis) for axis in coordinates]
@@ -29,7 +29,7 @@ def emit_launch(
     frame = state.launch = LoopFrame(block, state.top)
     for axis, argument in zip(coordinates, block.args, strict=True):
         argument.name_hint = f"p_{axis.name}"
-    swizzle = state.plan.swizzle if state.has_all_tiles else 1
+    swizzle = state.plan.swizzle if state.has_all_tiles and not splits else 1
     places = swizzled(frame, swizzle, block.args, grid)
     state.coordinates = {axis.name: place for axis, place in zip(coordinates, places, strict=True)}
     begin_launch(state, frame)
@@ -59,8 +59,13 @@ def add_launch(
 
 
 def _segment(state: MappingState, frame: LoopFrame, axis: MappedAxis) -> Span:
-    """A program's part of a split axis, in whole chunks except for the last: where it starts and stops."""
+    """A program's part of a split axis, in whole chunks except for the last, or its chunk of a parallel one: where it
+    starts and stops."""
     extent, size = value_in(state, frame, axis.extent), frame.number(axis.size)
+    if axis.programs == 1:
+        start = frame.combined(arith.MuliOp, state.coordinates[axis.name], size)
+        stop = frame.combined(arith.AddiOp, start, size)
+        return Span(start, stop if axis.exact else frame.combined(arith.MinSIOp, stop, extent))
     chunks = frame.combined(arith.CeilDivSIOp, extent, size)
     mine = frame.combined(arith.CeilDivSIOp, chunks, frame.number(axis.programs))
     length = frame.cache["part", axis.name] = frame.combined(arith.MuliOp, mine, size)

@@ -147,8 +147,8 @@ class MappingState(PlannedKernel):
         return [([], self.coordinates.get(tile.name, first)) for tile in self.axes_of_programs(value)]
 
     def programs_along(self, axis: MappedAxis) -> SSAValue:
-        """The number of programs along an axis."""
-        if not axis.is_tile:
+        """The number of programs along an axis: those that share a split one, else one for each tile or chunk."""
+        if axis.programs > 1:
             return self.top.number(axis.programs)
         return self.top.combined(arith.CeilDivSIOp, self.extent_of(axis), self.top.number(axis.size))
 

@@ -230,6 +230,8 @@ def emit_chunks(
         first, last = found.first, found.last
         body = _guarded(state, name, reach, found, body)
     step = frame.number(axis.size)
+    if reach is None and axis.exact and axis.programs == 1 and name in state.coordinates:
+        return body(_only_chunk(frame, name, start), initial)
     is_partial = any(frame.span(tile.name).count is not None for tile in state.program_axes())
     if axis.exact or is_partial:
         totals = _loop(frame, name, first, last, step, None if axis.exact else stop, initial, body)
@@ -241,6 +243,13 @@ def emit_chunks(
     totals = _loop(frame, name, first, end, step, None, initial, body)
     give_roles(state, name, totals)
     return _rest(frame, name, middle, stop, totals, full, None if last is stop else last)
+
+
+def _only_chunk(frame: LoopFrame, name: str, start: SSAValue) -> LoopFrame:
+    """The chunk of a program that has no other, whole: without a loop, in the block around."""
+    inner = LoopFrame(frame.block, frame, axis=name, pinned=False)
+    inner.spans[name] = Span(start, None)
+    return inner
 
 
 def _visited(state: MappingState, frame: LoopFrame, axis: str, reach: Reach) -> Visited:
