@@ -74,3 +74,34 @@ def test_fewer_programs_run_at_once_where_what_they_read_again_then_stays_in_the
     everything = choose_plan(kernel, sizes, roomy, pin=replace(pin, resident_programs=0))
     assert everything.plan.resident_programs == 0
     assert chosen.seconds < 0.9 * everything.seconds
+
+
+LAYERS = {"M": 8192, "K": 1024, "H": 4096, "N": 1024}
+
+
+def test_layers_are_two_launches_whose_programs_divide_the_sides_of_both_products():
+    """As modelled in less time than with rows alone; the hidden features cross as f16."""
+    kernel, limits = kernel_of(build("mlp_rows", "float16")[1]), limits_of(target_named("h100-sxm5-80"))
+    chosen = choose_plan(kernel, LAYERS, limits)
+    rows = choose_plan(kernel, LAYERS, limits, pin=Pin(launches=(), parallel=()))
+    assert chosen.plan.launches == ("hidden",)
+    assert chosen.plan.parallel == ("h", "n")
+    assert chosen.plan.homes == {"hidden": Home.MEMORY}
+    assert chosen.seconds < 0.9 * rows.seconds
+    space = read_space(kernel, LAYERS, limits)
+    parts = parts_of(batch_of(space, chosen.plan))
+    assert [part.choices.order for part in parts] == [("i", "h"), ("i", "n")]
+    assert not any("h" in loop.axes for loop in parts[0].loops)
+    assert not any("n" in loop.axes for loop in parts[1].loops)
+    programs = [-(-LAYERS["M"] // chosen.plan.tiles["i"]) * -(-LAYERS[size] // chosen.plan.chunks[axis])
+                for size, axis in (("H", "h"), ("N", "n"))]  # fmt: skip
+    assert [int(part.programs) for part in parts] == programs
+    assert space.use_of(chosen.plan).programs == tuple(programs)
+
+
+def test_scores_of_attention_do_not_cross_launches_where_they_exceed_its_tensors_by_far():
+    kernel = kernel_of(build("attention_rows")[1])
+    sizes = {"B": 4, "G": 8, "R": 4, "M": 4096, "N": 4096, "D": 128, "E": 128}
+    plan = choose_plan(kernel, sizes, limits_of(target_named("h100-sxm5-80"))).plan
+    assert not plan.parallel
+    assert "score" not in plan.launches

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import prod
 
+from ...analysis.needs.records import Crossing
 from ...analysis.parallel_axes import parallel_axes
 from ...dialect import DotOp, PhaseOp, axes_of
 from ...plan import Home
+from ..bounds import SWAP, tensors_of
 from ..space import PlanSearchSpace, StructuralChoices
 from .decision import Alternatives, PlanDecision
 from .launches import homes_across
+
+TIMES_THE_TENSORS = 4
+"""Memory that the first of two launches may leave, beside the call's tensors, at most: hidden features four times as
+wide as results take twice as much, but the scores of attention grow with the square of what tensors do."""
 
 
 def _alternatives(space: PlanSearchSpace) -> list[Alternatives]:
@@ -53,9 +60,23 @@ def cuts_in_parallel(space: PlanSearchSpace, choices: StructuralChoices) -> Iter
         axes = axes_of_launches(space, (label,))
         if _sides(space).isdisjoint(axes):
             continue
-        left = tuple(sorted((value.label, Home.MEMORY) for value in space.needs.crossing if value.made == label))
-        plain = replace(choices, split=None, online=(), held=space.always_held, homes=left)
+        left = [value for value in space.needs.crossing if value.made == label]
+        if sum(_bytes_of(space, value) for value in left) > _most_left(space):
+            continue
+        homes = tuple(sorted((value.label, Home.MEMORY) for value in left))
+        plain = replace(choices, split=None, online=(), held=space.always_held, homes=homes)
         yield replace(plain, launches=(label,), parallel=axes, homes=homes_across(space, plain, (label,)))
+
+
+def _bytes_of(space: PlanSearchSpace, value: Crossing) -> int:
+    """Bytes of a value of all programs."""
+    return value.element_bytes * prod(space.extents[axis] for axis in {*value.axes, *space.tiles})
+
+
+def _most_left(space: PlanSearchSpace) -> float:
+    """Bytes that the first launch may leave."""
+    tensors = sum(map(space.tensor_bytes, tensors_of(space.kernel).values()))
+    return min(TIMES_THE_TENSORS * tensors, SWAP * space.limits.memory)
 
 
 def _sides(space: PlanSearchSpace) -> frozenset[str]:
