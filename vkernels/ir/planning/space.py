@@ -167,18 +167,14 @@ class PlanSearchSpace:
         able = [axis for axis in self.wholes if 1 < self.extents[axis] <= most]
         if self.limits.warp > 1:
             able = [axis for axis in able if axis not in self.contracted or self.extents[axis] <= MAX_HELD_CONTRACTION]
+        always = frozenset(axis for axis in self.wholes if self.extents[axis] == 1)
         found = list(subsets([{axis} for axis in able[:MAX_HELD_GROUPS]]))
         if self.limits.warp > 1 and len(able) > MAX_HELD_GROUPS:
             extents = {axis.name: axis.extent for axis in self.needs.axes}
             distinct = dict.fromkeys(extents[axis] for axis in able)
             alike = [{axis for axis in able if extents[axis] == each} for each in distinct]
             found += subsets(alike[:MAX_HELD_GROUPS])
-        yield from dict.fromkeys(self.always_held | held for held in found)
-
-    @cached_property
-    def always_held(self) -> frozenset[str]:
-        """Whole axes of one position, which are held in any case."""
-        return frozenset(axis for axis in self.wholes if self.extents[axis] == 1)
+        yield from dict.fromkeys(always | held for held in found)
 
     @cached_property
     def holds(self) -> frozenset[frozenset[str]]:

@@ -64,7 +64,8 @@ def cuts_in_parallel(space: PlanSearchSpace, choices: StructuralChoices) -> Iter
         if sum(_bytes_of(space, value) for value in left) > _most_left(space):
             continue
         homes = tuple(sorted((value.label, Home.MEMORY) for value in left))
-        plain = replace(choices, split=None, online=(), held=space.always_held, homes=homes)
+        held = frozenset(axis for axis in space.wholes if space.extents[axis] == 1)
+        plain = replace(choices, split=None, online=(), held=held, homes=homes)
         yield replace(plain, launches=(label,), parallel=axes, homes=homes_across(space, plain, (label,)))
 
 
