@@ -102,22 +102,51 @@ def test_a_profile_beside_the_same_others_is_taken_first():
     assert not asked(beside=[(scaled, LONG, "normal")]).is_measured
 
 
-def test_work_that_gives_way_costs_a_turn_where_cores_do_not_suffice(two_cores, monkeypatch):
+def test_work_that_gives_way_costs_helpers_a_turn_where_cores_do_not_suffice(two_cores, monkeypatch):
+    """One of two threads waits for a turn; the other does its work meanwhile."""
+    short = {"M": 300, "N": 4000}
+    know((scaled, short), random_seconds(1e-4, 2e-4))
     know((scaled, LONG), random_seconds(5e-3, 6e-3))  # on both cores
-    alone, beside = asked(inputs=LONG), asked(inputs=LONG, beside=[(scaled, {"M": 300, "N": 4000})])
-    assert alone.p99 + latency.TURN <= beside.p99 < alone.p99 + 5 * latency.TURN
+    alone, beside = asked(inputs=LONG), asked(inputs=LONG, beside=[(scaled, short)])
+    assert alone.p99 + latency.TURN / 2 <= beside.p99 < alone.p99 + 5 * latency.TURN
     assert "until a turn of theirs ends" in beside.why
     monkeypatch.setattr(admitting, "usable_cores", lambda: 8)
-    assert "turn" not in asked(inputs=LONG, beside=[(scaled, {"M": 300, "N": 4000})]).why
+    assert "turn" not in asked(inputs=LONG, beside=[(scaled, short)]).why
+
+
+def test_a_call_of_one_thread_waits_for_no_turn(two_cores):
+    """Its thread has a core when it begins."""
+    short = {"M": 300, "N": 4000}
+    know((scaled, short), random_seconds(1e-4, 2e-4))
+    know((scaled, SIZES), random_seconds(5e-6, 6e-6))
+    assert "turn" not in asked(beside=[(scaled, short)]).why
+
+
+def test_the_system_takes_cores_at_once_from_long_calls_of_low_priority(two_cores):
+    know((scaled, LONG), random_seconds(5e-3, 6e-3))
+    assert "turn" not in asked(inputs=LONG, beside=[(scaled, LONG)]).why
 
 
 def test_a_turn_is_one_program_at_least(two_cores):
     coarse = {"M": 300, "N": 4000}
-    know((scaled, coarse), random_seconds(1e4, 1e4))
-    know((scaled, LONG), random_seconds(5e-3, 6e-3))
-    demand = latency.Call.of(admitting._compilation(scaled, coarse, None)).demand
-    alone, beside = asked(inputs=LONG), asked(inputs=LONG, beside=[(scaled, coarse)])
-    assert beside.p99 >= alone.p99 + 1e4 / demand.programs
+    know((scaled, coarse), random_seconds(2.8e-4, 2.9e-4))
+    call = latency.Call.of(admitting._compilation(scaled, coarse, None))
+    assert latency.Beside(call, "low", yields=True).turn == max(latency.TURN, call.program_seconds)
+    one = replace(call, demand=replace(call.demand, programs=1))
+    assert latency.Beside(one, "low", yields=True).turn == pytest.approx(one.seconds)
+
+
+def test_threads_that_have_a_core_do_the_work_of_helpers_that_wait():
+    """Against steps of time in which each thread with a core does the same."""
+    random_ = np.random.default_rng(fresh_seed())
+    for _ in range(50):
+        threads, seconds, turn = int(random_.integers(1, 9)), random_.uniform(0.1, 2), random_.uniform(0, 2)
+        helpers = int(random_.integers(-1, threads))
+        left, now, step = threads * seconds, 0.0, 1e-3
+        while left > 0:
+            left -= step * (threads - max(0, helpers) if now < turn else threads)
+            now += step
+        assert latency.waited(seconds, threads, turn, helpers) == pytest.approx(now - seconds, abs=5e-3)
 
 
 def test_work_of_normal_priority_takes_turns_on_cores(two_cores):

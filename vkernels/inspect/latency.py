@@ -12,6 +12,7 @@ from vkernels.ir.errors import Error
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
 from vkernels.ir.planning.beside import CallDemand, demand_of, refetch_seconds, slowdown
+from vkernels.runtime.pool_priority_ir import HAND_OVER_SECONDS
 from vkernels.targets.host_cpu import WAKE_SECONDS
 
 TURN = 5e-5
@@ -86,6 +87,13 @@ class Beside:
     priority: str
     yields: bool
     goes_first: bool = False
+
+    @property
+    def turn(self) -> float:
+        """The longest that they keep a core which calls of higher priority want: one program at least. The system takes
+        it at once from long calls, which run in its idle class."""
+        is_long = (self.call.seconds or 0.0) >= HAND_OVER_SECONDS
+        return 0.0 if is_long else max(TURN, self.call.program_seconds)
 
     @property
     def name(self) -> str:
@@ -168,11 +176,11 @@ class _Shared:
 def _shared(call: Call, own: CallDemand, others: Sequence[Beside], cores: int) -> _Shared:
     """Calls that yield leave their cores to this one after a turn, others share them, and to some it gives way."""
     yielding = [other.call for other in others if other.yields]
+    turn = max((other.turn for other in others if other.yields), default=0.0)
     equal = [other.call for other in others if not other.yields]
     taken = call.threads + sum(each.threads for each in equal)
     meanwhile = [*equal, *(yielding if taken < cores else [])]
     space, everybody = call.compilation.plans.space, taken + sum(each.threads for each in yielding)
-    turns = [max(TURN, each.program_seconds) for each in yielding]
     in_turn = max(1.0, taken / cores)
     if in_turn > 1 and any(other.goes_first for other in others):
         in_turn = PAUSE / TURN
@@ -185,9 +193,17 @@ def _shared(call: Call, own: CallDemand, others: Sequence[Beside], cores: int) -
             call.limits,
             None if call.alone is None else call.alone.gap,
         ),
-        wait=max(turns, default=0.0) if everybody > cores else 0.0,
+        wait=waited(call.seconds or 0.0, call.threads, turn, min(call.threads - 1, everybody - cores)),
         slice=TIME_SLICE if taken > cores else 0.0,
     )
+
+
+def waited(seconds: float, threads: int, turn: float, helpers: int) -> float:
+    """How much longer a call of so many seconds and threads takes while some of its helper threads wait for a turn.
+
+    Its own thread has a core when it begins, and all threads that have one do the work of those that wait.
+    """
+    return max(0, helpers) * min(seconds / (threads - helpers), turn / threads)
 
 
 def in_microseconds(seconds: float) -> str:
