@@ -89,6 +89,15 @@ def test_company_makes_calls_slower_while_it_runs():
     assert simulate([tasks[0]], 2, 1.0)[0].quantile(1) == pytest.approx(1e-3)
 
 
+def test_company_on_a_part_of_its_cores_costs_a_part():
+    tasks = [
+        task("a", "high", slower={"b": 1.5}, gap=0.0),
+        task("b", "low", duration=1e-3, gap=0.0, threads=2, turn=0.0),
+    ]
+    assert simulate(tasks, 2, 10.0)[0].quantile(0.5) == pytest.approx(1.25e-3)
+    assert simulate(tasks, 3, 10.0)[0].quantile(0.5) == pytest.approx(1.5e-3)
+
+
 def test_what_others_push_out_of_the_caches_is_fetched_again():
     tasks = [task("a", gap=0.01, refetched=2e-4, priority="high"), task("b", "low", gap=0.0, turn=0.0)]
     found, _ = simulate(tasks, 1, 10.0)

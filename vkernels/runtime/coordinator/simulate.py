@@ -26,10 +26,10 @@ class SimulatedTask:
 
     `durations`, `gaps`: as recorded alone, of calls and from the end of a call to the next; each is drawn anew for
     every call. `threads`: cores that a call uses. `turn`: the longest that it keeps cores when they are wanted by
-    calls of higher priority. `slower`: by names of other tasks, how many times as long calls take while these run.
-    `refetched`: what a call takes longer if another task ran since the call before. `begins_with_core`: whether a call
-    begins when its thread has a core, as calls on a CPU are measured: what the thread waits for the first one is not
-    part of it.
+    calls of higher priority. `slower`: by names of other tasks, how many times as long calls take while these run on
+    all their threads; on fewer cores they cost in proportion. `refetched`: what a call takes longer if another task ran
+    since the call before. `begins_with_core`: whether a call begins when its thread has a core, as calls on a CPU are
+    measured: what the thread waits for the first one is not part of it.
     """
 
     name: str
@@ -116,6 +116,11 @@ class _Running:
         self.has_begun = False
 
     @property
+    def part(self) -> float:
+        """Of the cores that its call uses, those that it has."""
+        return self.cores / self.task.threads
+
+    @property
     def is_at_work(self) -> bool:
         return self.in_call and self.rate > 0
 
@@ -172,5 +177,5 @@ def _grant(running: Sequence[_Running], cores: int, now: float) -> None:
             each.cores = each.task.threads * part
         left -= wanted * part
     for each in at_work:
-        beside = math.prod(each.task.slower.get(o.task.name, 1.0) for o in at_work if o is not each and o.cores > 0)
-        each.rate = each.cores / each.task.threads / beside
+        slower = math.prod(1 + (each.task.slower.get(o.task.name, 1.0) - 1) * o.part for o in at_work if o is not each)
+        each.rate = each.part / slower
