@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from vkernels.ir.analysis.warp_roles import why_not_on
 from vkernels.ir.errors import PlanError
 from vkernels.ir.facts import Facts
+from vkernels.ir.occupancy import AmdSizes
 from vkernels.ir.plan import Plan
 from vkernels.ir.plan_json import frozen
 from vkernels.ir.planning.resources import OutOfResources, RefusedCodeError
@@ -253,13 +254,16 @@ class Compilation:
 
     def lower(self, plan: Plan) -> Lowering:
         """A plan's launches as Triton IR, for a GPU. Raises `PlanError` where the kernel cannot have the plan."""
-        from .compile_gpu import lower_for
-
         built = self.variants.ir(self.request.kernel, self.request.arguments.signature, self.request.same)
         plan = self._possible(plan, built)
+        return self._specialised(plan, lambda facts: self._lowering(built, plan, facts))
+
+    def _lowering(self, built: KernelIR, plan: Plan, facts: Facts) -> Lowering:
+        from .compile_gpu import lower_for
+
         keep, limits = self.request.keep_stages, self.request.target.limits
-        formats = TensorFormats.of(limits)
-        return self._specialised(plan, lambda facts: lower_for(built.module, plan, facts, keep, formats, limits.warp))
+        is_amd = isinstance(limits.sizes, AmdSizes)
+        return lower_for(built.module, plan, facts, keep, TensorFormats.of(limits), limits.warp, is_amd)
 
     def assembly(self, plan: Plan) -> str:
         """The assembly of a plan for the target's processor, a CPU that is not this machine's."""
@@ -324,9 +328,9 @@ class Compilation:
         start = time.perf_counter()
         target, keep = self.request.target, self.request.keep_stages
         if target.on_gpu:
-            from .compile_gpu import lower_for, with_binaries
+            from .compile_gpu import with_binaries
 
-            lowering = lower_for(built.module, plan, facts, keep, TensorFormats.of(target.limits), target.limits.warp)
+            lowering = self._lowering(built, plan, facts)
             binaries = self.session.binaries.compile(lowering.jobs(target.architecture))
             code: Code = with_binaries(lowering, target.architecture, binaries, keep)
         else:

@@ -91,9 +91,10 @@ def lower_for(
     keep: bool = False,
     formats: TensorFormats = NO_FORMATS,
     warp: int = 32,
+    is_amd: bool = False,
 ) -> Lowering:
     """Lower the one kernel of a module, which is not changed, for any GPU whose tensor cores take these formats
-    and whose warps have so many threads. `keep` keeps the text of every stage.
+    and whose warps have so many threads. `is_amd`: for one of AMD's. `keep` keeps the text of every stage.
 
     Raises `PlanError` for a plan that the kernel cannot have, also where it needs to know more sizes, and
     `UnsupportedError` for what has no form on a GPU.
@@ -107,7 +108,9 @@ def lower_for(
 
     mapped = run_passes(gpu_pipeline(plan, facts, formats, warp), module, keep_text if keep else None)
     (kernel,) = (op for op in mapped.ops if isinstance(op, MappedOp))
-    lowered = lower_to_ttir(kernel, plan.resident_programs, plan.stages, formats.adds_float8, plan.warps * warp)
+    # AMD's warps share the columns of a dot's result: cutting it would move it through shared memory.
+    cut_for = 0 if is_amd else plan.warps * warp
+    lowered = lower_to_ttir(kernel, plan.resident_programs, plan.stages, formats.adds_float8, cut_for)
     if keep:
         texts["ttir"] = _joined(lowered, [print_ttir(launch.module) for launch in lowered.launches])
     return Lowering(lowered, plan, facts, texts)

@@ -23,6 +23,7 @@ from vkernels.ir.dialect import KernelOp
 from vkernels.ir.dot_units import DOT_UNITS
 from vkernels.ir.errors import Error, IRError, PlanError
 from vkernels.ir.limits import Limits
+from vkernels.ir.occupancy import AmdSizes
 from vkernels.ir.plan import Plan
 from vkernels.ir.plan_json import frozen
 from vkernels.ir.planning.choose_plan import Chosen
@@ -175,7 +176,7 @@ class KernelPreparer:
     def _lowered(self, plan: Plan, limits: Limits) -> int:
         cores = 0 if limits.warp > 1 else limits.multiprocessors
         formats = TensorFormats.of(limits) if has_few_bits(self.ir_kernel) else NO_FORMATS
-        key = (frozen(plan), cores, limits.processor, formats, limits.warp)
+        key = (frozen(plan), cores, limits.processor, formats, limits.warp, isinstance(limits.sizes, AmdSizes))
         if key not in self._numbers:
             self._numbers[key] = self._lower(plan, limits)
         number = self._numbers[key]

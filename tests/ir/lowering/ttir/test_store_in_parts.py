@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 import pytest
 from jaxtyping import Float
 
 import vkernels as vk
 from tests.ir.transforms.masked_kernels import module_of
+from vkernels.compiler.compile_gpu import lower_for
 from vkernels.ir.dialect import tt
 from vkernels.ir.facts import UNKNOWN, Facts
 from vkernels.ir.lowering.ttir.store_in_parts import MANY, MOST, THIN
@@ -90,3 +93,14 @@ def test_what_is_loaded_for_each_element_is_loaded_before_the_first_part_is_stor
         assert block is not None
         kinds = [type(op) for op in block.ops if isinstance(op, tt.LoadOp | tt.StoreOp)]
         assert kinds == sorted(kinds, key=lambda kind: kind is tt.StoreOp)
+
+
+@pytest.mark.parametrize(("warp", "is_amd"), [(32, False), (32, True), (64, True)])
+def test_results_are_stored_whole_on_gpus_whose_warps_share_their_columns(warp: int, is_amd: bool) -> None:
+    """AMD's: there the parts of 256 × 256 results went through 128 KiB of local memory, of 64."""
+    plan = Plan({"b": 8, "o": 64, "x": warp}, {"c": 16}, lanes="x", warps=4)
+    facts = Facts({"C": 16}, strides={"out": (UNKNOWN, UNKNOWN, 1)})
+    (launch,) = lower_for(module_of(filtered, added=False), plan, facts, warp=warp, is_amd=is_amd).lowered.launches
+    (elements,) = {prod(size) for size in sizes_of([op for op in launch.module.walk() if isinstance(op, tt.StoreOp)])}
+    a_thread = elements / (plan.warps * warp)
+    assert a_thread == 2 * MANY if is_amd else a_thread <= MOST

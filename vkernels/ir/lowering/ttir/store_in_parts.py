@@ -3,6 +3,7 @@
 Elements of a tensor that is not aligned are stored one by one, and Triton computes the pointers of all elements that a
 thread has before it stores the first: those of 128 elements fill 256 registers, those of 64 the 128 that 16 warps have,
 and spill. Halves of the columns of a dot's result stay in the threads that have them, so cutting it moves nothing.
+AMD's warps share columns; there results are stored whole (`compile_gpu.py`).
 """
 
 from __future__ import annotations
