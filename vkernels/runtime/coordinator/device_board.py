@@ -174,8 +174,8 @@ class DeviceBoard:
             if place == self._own:
                 continue
             start = self._start(place)
-            here = list(self._words[start : start + WORDS])
-            its_calls = [each for each in map(_call_of, _uppers_in(here)) if each and _is_there(each, now, recent)]
+            here = self._words[start : start + FIRST_UPPER]
+            its_calls = [each for each in self._calls_at(start) if each.in_call or now - each.ends < recent]
             its_ends, waits = here[OUT_ENDS] / 1e9, here[WAITS_SINCE] / 1e9
             has_out = here[OUT] > 0 and now < its_ends + stale
             is_waiting = waits > 0 and now - here[LOOKED] / 1e9 < fresh
@@ -187,6 +187,16 @@ class DeviceBoard:
             if is_waiting:
                 since = min(since, waits)
         return OtherProcesses(tuple(calls), out, ends, since)
+
+    def _calls_at(self, start: int) -> Iterator[OtherCall]:
+        """The latest calls of a process's threads, whatever is in its words."""
+        words = self._words
+        for at in range(start + FIRST_UPPER, start + FIRST_UPPER + UPPERS * UPPER_WORDS, UPPER_WORDS):
+            if (state := words[at]) in (IN_CALL, CALLED):
+                known = words[at + GAPS_KNOWN]
+                first, last = at + GAPS, at + GAPS + (known if 0 < known <= SAMPLES else 0)
+                gaps = sorted(gap / 1e9 for gap in words[first:last])
+                yield OtherCall(state == IN_CALL, words[at + ENDS] / 1e9, max(0, words[at + TAKES]) / 1e9, gaps)
 
     def _lives(self, place: int, number: int) -> bool:
         """Whether the process with this number still has its place."""
@@ -210,25 +220,6 @@ class DeviceBoard:
 
     def _upper(self, slot: int) -> int:
         return self._start(self._own) + FIRST_UPPER + UPPER_WORDS * slot
-
-
-def _uppers_in(words: list[int]) -> Iterator[list[int]]:
-    for slot in range(UPPERS):
-        start = FIRST_UPPER + UPPER_WORDS * slot
-        yield words[start : start + UPPER_WORDS]
-
-
-def _call_of(words: list[int]) -> OtherCall | None:
-    """A thread's call, whatever is in its words; None where there is no thread."""
-    if words[STATE] not in (IN_CALL, CALLED):
-        return None
-    known = words[GAPS_KNOWN] if 0 < words[GAPS_KNOWN] <= SAMPLES else 0
-    gaps = sorted(gap / 1e9 for gap in words[GAPS : GAPS + known])
-    return OtherCall(words[STATE] == IN_CALL, words[ENDS] / 1e9, max(0, words[TAKES]) / 1e9, gaps)
-
-
-def _is_there(call: OtherCall, now: float, recent: float) -> bool:
-    return call.in_call or now - call.ends < recent
 
 
 def _nanoseconds(seconds: float) -> int:
