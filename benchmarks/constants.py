@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from math import exp, log
 from statistics import fmean
@@ -24,6 +24,7 @@ from rich.table import Table
 from vkernels.autotune.arguments import built
 from vkernels.inspect.specialisation import SpecialisationRequest
 from vkernels.inspect.task import Task
+from vkernels.ir.core_costs import CoreCosts
 from vkernels.ir.errors import Error
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
@@ -59,6 +60,22 @@ def changed(name: str, times: float) -> Iterator[None]:
             setattr(module, name, before)
 
 
+@contextmanager
+def changed_cost(name: str, times: float) -> Iterator[None]:
+    """Within, what calibration measures, or a family's table says, is so many times as large."""
+    before = Limits.core_costs
+
+    def core_costs(limits: Limits) -> CoreCosts:
+        found: CoreCosts = before.__get__(limits)
+        return replace(found, **{name: times * getattr(found, name)})
+
+    try:
+        Limits.core_costs = property(core_costs)  # type: ignore[method-assign, assignment]
+        yield
+    finally:
+        Limits.core_costs = before  # type: ignore[method-assign]
+
+
 @dataclass(frozen=True)
 class Row:
     """A kernel of the library on a processor, the plan that it usually has, and that plan's modelled seconds."""
@@ -78,12 +95,8 @@ class Row:
 
     def lost(self, constant: str, times: float) -> float:
         """The modelled time of the plan that is chosen with a changed constant, over that of the usual plan."""
-        limits = self.space.limits
-        if constant not in CONSTANTS:
-            core = limits.core_costs
-            limits = replace(limits, core=replace(core, **{constant: times * getattr(core, constant)}))
-        with changed(constant, times) if constant in CONSTANTS else nullcontext():
-            plan = choose_plan(self.space.kernel, self.space.sizes, limits, self.space.needs).plan
+        with changed(constant, times) if constant in CONSTANTS else changed_cost(constant, times):
+            plan = choose_plan(self.space.kernel, self.space.sizes, self.space.limits, self.space.needs).plan
         return 1.0 if plan == self.usual else model_plan(self.space, plan).seconds / self.seconds
 
 

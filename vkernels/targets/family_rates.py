@@ -60,8 +60,8 @@ _ZEN_5 = {
     "past_alone": 0.6, "past_store": 0, "past_straight": 1.25, "waited_3": 0, "waited": 0.4, "cache_share": 0.5,
     "own": 1.1, "gradual": 0.3, "apart": 0.8, "store_apart": 1.1, "apart_narrow": 0.45, "store_apart_narrow": 0.5,
     "apart_alone": 0.85, "found": 0.8, "index": 0.1, "masked": 0, "across": 1.8, "atomic": 20, "atomic_far": 0,
-    "update": 1, "update_far": 1.3, "hop": 13, "line_3": 0.2, "line": 8.5, "lost_3": 0.1, "lost": 0.21, "streams": 4,
-    "pages": 4096, "fetched_store": 31, "begun_3": 20, "begun": 190, "contended": 95, "buffered": 104, "doubled": 2.1,
+    "update": 1, "update_far": 1.3, "hop": 13, "line_3": 0.28, "line": 8.5, "lost_3": 0.1, "lost": 0.21, "streams": 4,
+    "pages": 4096, "fetched_store": 31, "begun_3": 24, "begun": 190, "contended": 95, "buffered": 104, "doubled": 2.1,
     "carried": 10, "divided": 6, "mispredicted": 24, "widened": 0.05, "shuffled": 0.65, "packed": 0.06,
     "packed_turned": 0, "worded": 0.2,
 }  # fmt: skip
