@@ -106,15 +106,17 @@ def attention_blocks(
     for step in vk.range(masked, steps):
         near = begin + keys * step
         seen = is_seen(vk.cast(keys * step + a, vk.int32), low, high, windowed)
-        score = vk.where(seen, vk.dot(k[b, g, near + a, d], query), float("-inf"))
+        key = vk.load(k[b, g, near + a, d], where=near + a < end, inside=True) if kept else k[b, g, near + a, d]
+        score = vk.where(seen, vk.dot(key, query), float("-inf"))
         peak, less, weight = with_scores(score, scale, peak, a, v.dtype)
         if kept:
             total = total * less + vk.sum(weight, axis=a)
+            value = vk.load(v[b, g, near + a, e], where=near + a < end, inside=True)
         else:
             weights[b, g, p, r, a, m] = weight
             total = total * less + vk.sum(weights[b, g, p, r, c, m], axis=c)
             weight = weights[b, g, p, r, c, m]
-        value = vk.load(v[b, g, near + c, e], where=near + c < end)
+            value = vk.load(v[b, g, near + c, e], where=near + c < end)
         result = vk.dot(value, weight, result * less)
     vk.store(out[b, g, r, e, first + m], vk.where(low < high, result / total, 0.0), where=is_query)
     vk.store(normaliser[b, g, r, first + m], peak * scale + vk.log(total), where=is_query)
@@ -123,10 +125,8 @@ def attention_blocks(
 Window = NotNegative | tuple[NotNegative | None, NotNegative | None] | None
 """Distances before and after a query within which it sees keys; None: no bound."""
 
-
 UNLIMITED = 1 << 62
 """A distance beyond any length."""
-
 
 LARGEST, SMALLEST = 64, 16
 """The largest and smallest number of queries, or keys, of a block."""
