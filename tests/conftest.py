@@ -71,6 +71,7 @@ KINDS = {
     "ir/interpret/ttir": "compile",
     "ir/lowering": "compile",
     "ir/planning/test_choose_plan.py": "compile",
+    "ir/planning/test_lanes_beside.py": "compile",
     "ir/transforms/expand_math": "compile",
     "ir/transforms/test_homes.py": "compile",
     "ir/transforms/test_k_major.py": "compile",
@@ -83,16 +84,21 @@ KINDS = {
     "ir/transforms/test_version_chunks.py": "compile",
     "ir/transforms/test_version_selects.py": "compile",
     "language/test_atomics.py": "compile",
+    "language/test_budget.py": "compile",
     "language/test_combining.py": "compile",
+    "language/test_complex.py": "compile",
     "language/test_docs.py": "compile",
     "language/test_fetches.py": "compile",
     "language/test_first_kernels.py": "process",
     "language/test_kernel.py": "compile",
+    "language/test_launches_of_other_axes.py": "compile",
     "language/test_ordering.py": "compile",
     "language/test_masked_atomics.py": "compile",
     "language/test_packed.py": "compile",
     "language/test_pickling.py": "process",
+    "language/test_pin.py": "compile",
     "language/test_scripts.py": "process",
+    "language/test_split_scans.py": "compile",
     "library": "compile",
     "library/test_arguments.py": "process",
     "memory": "compile",
@@ -170,10 +176,11 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test as `unit`, `compile` or `process`, unless it is thorough; skip what needs a GPU without one."""
+    """Mark each test as `unit`, `compile` or `process`, unless it is slow or thorough; skip what needs a GPU without
+    one."""
     leave_samples(items)
     for item in items:
-        if item.get_closest_marker("thorough") is None:
+        if item.get_closest_marker("thorough") is None and item.get_closest_marker("slow") is None:
             item.add_marker(kind_of(item.path))
     on_a_gpu = [item for item in items if item.path.name == "test_on_a_gpu.py"]
     if not on_a_gpu:
