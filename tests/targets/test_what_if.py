@@ -89,7 +89,7 @@ def test_level_2_of_a_cpu_is_its_shared_memory_and_level_3_its_last_cache():
         ("shared=much", "t4", "write a number (64K), a difference (+32K, -32K) or a factor (2x)"),
         ("shared=+2x", "t4", "write a number"),
         ("shared=1e9", "t4", "write a number"),
-        ("shared=-1G", "t4", "would be -"),
+        ("shared=-1G", "t4", "would be -1,073,676,288, from 65,536 bytes"),
         ("registers=0", "t4", "would be 0"),
         ("threads=33", "t4", "warps of 32"),
         ("l2=2x,l2=3x", "t4", "given twice"),

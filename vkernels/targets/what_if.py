@@ -126,9 +126,8 @@ def _with(limits: Limits, quantity: Quantity, value: str, text: str) -> Limits:
     before = getattr(limits, quantity.field)
     after = _value(before, quantity, value, text)
     if after <= 0:
-        raise OptionError(
-            f"--what-if {text}: the {quantity.meaning} would be {after:g}, from {before:g} {quantity.unit}".rstrip()
-        )
+        sizes = f"{after:,.0f}, from {before:,.0f} {quantity.unit}".rstrip()
+        raise OptionError(f"--what-if {text}: the {quantity.meaning} would be {sizes}")
     if quantity.field == "threads" and after % limits.warp:
         raise OptionError(f"--what-if {text}: threads come in warps of {limits.warp}")
     factor = after / before
