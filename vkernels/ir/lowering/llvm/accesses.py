@@ -284,9 +284,31 @@ def store(access: AddressedAccess, place: Address, value: str, element: str, str
         pointers = access.pointers(place)
         emit.line(f"llvm.intr.masked.scatter {value}, {pointers}, {mask} {{alignment = {align} : i32}} : {types}")
     elif can_store(element, width):
-        store_masked(emit, place.pointer, value, mask, element, width, align)
+        if access.mask is None and place.mask is not None:
+            _store_to_end(emit, place, value, element, align)
+        else:
+            store_masked(emit, place.pointer, value, mask, element, width, align)
     else:
         _store_lanes(emit, place, value, mask, element)
+
+
+def _store_to_end(emit: LlvmEmitter, place: Address, value: str, element: str, align: int) -> None:
+    """Store the lanes before the end of an axis: of a whole vector without a mask, and nothing of one beyond the end.
+
+    A store under a mask, even one that names no lane, waits for its line on an AMD server core of 2024, and the stores
+    behind it wait for their turn: one that fills its line needs only to own it.
+    """
+    width, type_ = place.width, vector(element, place.width)
+    bits = emit.pure(f"llvm.bitcast {place.mask} : {vector('i1', width)} to i{width}")
+    whole = emit.pure(f"arith.cmpi eq, {bits}, {emit.constant('-1', f'i{width}')} : i{width}")
+    some = emit.pure(f"arith.cmpi ne, {bits}, {emit.constant('0', f'i{width}')} : i{width}")
+    emit.line(f"scf.if {whole} {{")
+    emit.line(f"llvm.store {value}, {place.pointer} {{alignment = {align} : i64}} : {type_}, !llvm.ptr")
+    emit.line("} else {")
+    emit.line(f"scf.if {some} {{")
+    store_masked(emit, place.pointer, value, place.mask or "", element, width, align)
+    emit.line("}")
+    emit.line("}")
 
 
 def _store_lanes(emit: LlvmEmitter, place: Address, values: str, mask: str, element: str) -> None:
