@@ -79,6 +79,7 @@ KINDS = {
     "ir/transforms/test_masks.py": "compile",
     "ir/transforms/test_online.py": "compile",
     "ir/transforms/test_online_sums.py": "compile",
+    "ir/transforms/test_own_operands.py": "compile",
     "ir/transforms/test_private_copies.py": "compile",
     "ir/transforms/test_swizzle.py": "compile",
     "ir/transforms/test_version_chunks.py": "compile",

@@ -63,7 +63,7 @@ def units_under(
     if not limits.dot_units:
         return ()
     facts = Facts(dict(sizes), strides={name: tuple(known) for name, known in strides.items()}, distinct=True)
-    planned = plan_kernel(phases_of(kernel), plan, facts)
+    planned = plan_kernel(phases_of(kernel), plan, facts, for_units=True)
     return tuple(sorted({dot.on.unit.name for dot in find_word_dots(planned, limits.dot_units).values()}))
 
 

@@ -80,7 +80,7 @@ def on_units(
 ) -> tuple[Phase, ...]:
     """Return the phases, naming the dot unit of a CPU that makes their products under a plan."""
     kernel = split(kernel)
-    dots = find_word_dots(plan_kernel(kernel, plan, facts), units)
+    dots = find_word_dots(plan_kernel(kernel, plan, facts, for_units=bool(units)), units)
     ops = phase_ops(kernel)
     texts = {
         phase.name: {_action(kernel, op): f"{_action(kernel, op)} on {dots[op].on.unit.name}"

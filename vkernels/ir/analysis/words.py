@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import f32, i32
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from ..dialect import BroadcastOp, DotOp, PhaseOp, RangeOp, ReadOp, YieldOp, arith, axes_of, element_of
+from ..dialect import BroadcastOp, DotOp, PhaseOp, RangeOp, ReadOp, ReductionOp, YieldOp, arith, axes_of, element_of
 from ..dialect.blocks import terminator
 from ..dialect.words import depth_of
 from .sources import source_of
@@ -42,12 +42,11 @@ def narrow_dot(dot: Operation | None) -> NarrowDot | None:
     return narrow
 
 
-def narrow_dots_beside(dot: DotOp) -> int:
-    """How many dots of narrow elements along the same axis are in a dot's block, itself included: they may share a
-    loop."""
-    block = dot.parent
-    others = () if block is None else block.ops
-    return sum(isinstance(op, DotOp) and op.axis == dot.axis and narrow_dot(op) is not None for op in others)
+def narrow_dots_along(op: DotOp | ReductionOp) -> int:
+    """How many dots of narrow elements along the same axis are in the block of a dot, itself included, or of a
+    reduction: they may share a loop."""
+    others = () if op.parent is None else op.parent.ops
+    return sum(isinstance(each, DotOp) and each.axis == op.axis and narrow_dot(each) is not None for each in others)
 
 
 def load_of(operand: SSAValue) -> ReadOp | None:

@@ -10,7 +10,7 @@ import numpy as np
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation, SSAValue
 
-from ..analysis.words import NarrowDot, carried_by, load_of, narrow_dot, narrow_dots_beside, only_user
+from ..analysis.words import NarrowDot, carried_by, load_of, narrow_dot, narrow_dots_along, only_user
 from ..dialect import DotOp, ReadOp, axes_of, element_of
 from ..dot_units import MATRIX_REGISTERS, OnUnit, units_for
 from ..limits import Limits
@@ -244,7 +244,7 @@ def _suits(dot: DotOp, on: OnUnit, second: SSAValue, at: PlanBatch) -> Numbers:
         side = on.unit.side
         return (np.mod(size, on.unit.depth) == 0) & (np.mod(rows, side) == 0) & (np.mod(columns, side) == 0)
     rows, columns = np.ceil(rows / MATRIX_SIDE), np.ceil(columns / MATRIX_SIDE)
-    registers = narrow_dots_beside(dot) * rows * columns + rows + columns
+    registers = narrow_dots_along(dot) * rows * columns + rows + columns
     return np.isin(size, on.unit.chunks) & (registers <= MATRIX_REGISTERS)
 
 

@@ -105,8 +105,9 @@ def why_inapplicable(space: PlanSearchSpace, plan: Plan) -> str | None:
     """
     if reason := why_not_on(space.limits, plan):
         return reason
+    for_units = bool(space.limits.dot_units)
     try:
-        check_plan(plan_kernel(space.kernel, plan, Facts(dict(space.sizes), distinct=True), space.structure))
+        check_plan(plan_kernel(space.kernel, plan, Facts(dict(space.sizes), distinct=True), space.structure, for_units))
     except PlanError as error:
         return error.message
     return None

@@ -339,7 +339,8 @@ class PlanSearchSpace:
             guards=choices.guards,
         )
         analysis = self._analysis(choices.held, plan, facts)
-        schedule = make_schedule(analysis, plan, facts, find_copies(analysis, plan))
+        for_units = bool(self.limits.dot_units)
+        schedule = make_schedule(analysis, plan, facts, find_copies(analysis, plan), for_units)
         loops = read_loops(schedule, plan, self.strides, self._known)
         if choices.launches:
             loops = cut_loops(loops, schedule, self.tiles, choices.launches)

@@ -50,6 +50,7 @@ from ..dialect import (
 )
 from ..dialect.blocks import terminator
 from .narrow_integers import narrow_integers
+from .own_operands import own_operands
 from .separate_loops import separate_loops
 
 
@@ -88,6 +89,7 @@ def split_phases(module: ModuleOp) -> None:
             whole = frozenset(inner.axis.data for inner in op.body.block.ops if isinstance(inner, WholeOp))
             _split_block(op.body.block, Counter(), whole)
             _share_loads(op)
+            own_operands(op)
             _name_crossing(op)
 
 

@@ -20,13 +20,14 @@ from .nests import NestSchedule, group_nests, label_of
 
 
 def make_schedule(
-    analysis: KernelAnalysis, plan: Plan, facts: Facts, copies: dict[SSAValue, Operation]
+    analysis: KernelAnalysis, plan: Plan, facts: Facts, copies: dict[SSAValue, Operation], for_units: bool = False
 ) -> NestSchedule:
     """Group each phase's work into nests; give homes where the plan says so or recomputation would be wrong.
 
+    `for_units`: a CPU has units for dots.
     Raises `PlanError` where the plan would give wrong results.
     """
-    schedule = NestSchedule(analysis, copies=copies)
+    schedule = NestSchedule(analysis, copies=copies, for_units=for_units)
     _home_carried(schedule, plan)
     _home_as_planned(schedule, plan)
     schedule.online = find_online(analysis, plan, facts, schedule.homes)

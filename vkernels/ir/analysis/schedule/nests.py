@@ -9,7 +9,19 @@ from itertools import chain
 from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
-from ...dialect import DotOp, FetchOp, PhaseOp, RangeOp, ReductionOp, ScanByOp, ScanOp
+from ...dialect import (
+    BroadcastOp,
+    DotOp,
+    FetchOp,
+    PhaseOp,
+    RangeOp,
+    ReadOp,
+    ReductionOp,
+    ScanByOp,
+    ScanOp,
+    arith,
+    axes_of,
+)
 from ...dialect.blocks import terminator
 from ...errors import PlanError
 from ...locations import place_of
@@ -17,7 +29,15 @@ from ...plan import Home, Plan
 from ..accesses import inputs_of
 from ..kernel_analysis import ChunkedItem, KernelAnalysis
 from ..meeting import clash
+from ..words import narrow_dot, narrow_dots_along
 from .find_online import Online
+
+CHEAP = (
+    ReadOp, BroadcastOp, arith.ConstantOp, arith.ExtFOp, arith.ExtSIOp, arith.ExtUIOp, arith.MulfOp, arith.AddfOp,
+    arith.SubfOp, arith.MuliOp, arith.AddiOp, arith.SubiOp,
+)  # fmt: skip
+MOST_CHEAP = 8
+"""What a cheap sum is made of, at most: it may be computed twice, apart from a dot that needs some of it, too."""
 
 
 @dataclass(eq=False)
@@ -57,7 +77,9 @@ class NestSchedule:
     `edges` are keyed by the block that ends, or by the structural operation before which initial values are stored.
     `homes` maps a value to its kind of memory; a loop's carried values and results share the home of the
     loop's result, which `home_of` finds. `copies`: scratchpads in two copies, with the loop that swaps them. `online`:
-    groups of a maximum and sums of exponentials that the loop of the maximum computes.
+    groups of a maximum and sums of exponentials that the loop of the maximum computes. `for_units`: dots that a CPU's
+    unit may take share no nest with cheap sums of what they load. These take elements one by one, and depend on one
+    side of the dot alone, so that programs along the other may share them.
     """
 
     analysis: KernelAnalysis
@@ -67,6 +89,7 @@ class NestSchedule:
     edges: dict[Operation | Block, list[Nest]] = field(default_factory=dict)
     copies: dict[SSAValue, Operation] = field(default_factory=dict)
     online: list[Online] = field(default_factory=list)
+    for_units: bool = False
 
     def home_of(self, value: SSAValue) -> SSAValue | None:
         """The value whose home holds `value`, if it has one."""
@@ -102,7 +125,7 @@ def _nests_of(
         elif item in carried_along:
             continue
         elif reduction is not None:
-            nest = _nest_for(schedule, nests, chunks, item)
+            nest = _nest_for(schedule, nests, chunks, item, reduction)
             nest.reductions.append(reduction)
             nest.online += _groups_of(schedule, item)
         for result in item.results if item in homed else ():
@@ -130,18 +153,47 @@ def _inputs_of(schedule: NestSchedule, item: Operation) -> Iterator[SSAValue]:
     yield from (value for group in _groups_of(schedule, item) for value in group.inputs)
 
 
-def _nest_for(schedule: NestSchedule, nests: list[Nest], chunks: frozenset[str], item: Operation) -> Nest:
+def _nest_for(
+    schedule: NestSchedule,
+    nests: list[Nest],
+    chunks: frozenset[str],
+    item: Operation,
+    reduction: ReductionOp | DotOp | None = None,
+) -> Nest:
     """The nest over these axes that an item may join: the item must not depend on a nest after it."""
     late: list[Nest] = []
     scanned = _scanned(schedule, item)
     for nest in reversed(nests):
         joins = frozenset(nest.axes) == chunks and len(scanned | nest.scanned) <= 1
+        joins = joins and not (reduction is not None and _are_apart(schedule, nest, reduction))
         if joins and not any(_depends(schedule, item, other) for other in late):
             nest.scanned |= scanned
             return nest
         late.append(nest)
     nests.append(Nest(tuple(axis for axis in schedule.analysis.axes if axis in chunks), scanned=scanned))
     return nests[-1]
+
+
+def _are_apart(schedule: NestSchedule, nest: Nest, reduction: ReductionOp | DotOp) -> bool:
+    """Whether a nest has a dot that units take and a cheap sum beside it, or two cheap sums of either side of one."""
+    if not schedule.for_units or not nest.reductions or not narrow_dots_along(reduction):
+        return False
+    if narrow_dot(reduction) is not None:
+        return any(_is_cheap(schedule, other) for other in nest.reductions)
+    beside = [
+        each
+        for each in nest.reductions
+        if narrow_dot(each) is not None or axes_of(each.result) != axes_of(reduction.result)
+    ]
+    return bool(beside) and _is_cheap(schedule, reduction)
+
+
+def _is_cheap(schedule: NestSchedule, reduction: ReductionOp | DotOp) -> bool:
+    """Whether it reduces what is loaded, or made of that by a few sums and products."""
+    if isinstance(reduction, DotOp):
+        return False
+    made = slice_for(schedule, [reduction.tile])
+    return len(made) <= MOST_CHEAP and all(isinstance(op, CHEAP) for op in made)
 
 
 def _scanned(schedule: NestSchedule, item: Operation) -> frozenset[str]:

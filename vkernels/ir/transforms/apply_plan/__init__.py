@@ -115,7 +115,7 @@ def map_kernel(
 ) -> MappedOp:
     """Map a kernel in phases by a plan, dots to these units where they can be. `gpu`: for one, with `warp` threads in a
     warp. The kernel is not changed."""
-    planned = plan_kernel(kernel, plan, facts)
+    planned = plan_kernel(kernel, plan, facts, for_units=bool(units))
     check_plan(planned)
     names = [parameter.data for parameter in kernel.parameters]
     parameters = list(zip(names, (argument.type for argument in kernel.body.block.args), strict=True))

@@ -24,7 +24,7 @@ from math import prod
 from xdsl.dialects.builtin import IntegerType, StringAttr, i32, i64
 from xdsl.ir import Operation, SSAValue
 
-from ...analysis.words import load_of, narrow_dot, narrow_dots_beside, only_user
+from ...analysis.words import load_of, narrow_dot, narrow_dots_along, only_user
 from ...dialect import DotOp, ScratchType, axes_of
 from ...dot_units import MATRIX_REGISTERS, MatrixBlocks, OnUnit, units_for
 from .planned_kernel import PlannedKernel
@@ -180,4 +180,4 @@ def _suits(planned: PlannedKernel, dot: DotOp, on: OnUnit, second: SSAValue) -> 
     if not on.unit.is_matrix:
         return size % on.unit.depth == rows % on.unit.side == columns % on.unit.side == 0
     blocks = MatrixBlocks.of(rows, columns)
-    return size in on.unit.chunks and blocks.registers(narrow_dots_beside(dot)) <= MATRIX_REGISTERS
+    return size in on.unit.chunks and blocks.registers(narrow_dots_along(dot)) <= MATRIX_REGISTERS

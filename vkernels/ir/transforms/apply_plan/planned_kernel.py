@@ -48,16 +48,19 @@ class PlannedKernel:
         return next((axis for axis in self.axes.values() if axis.programs > 1), None)
 
 
-def plan_kernel(kernel: KernelOp, plan: Plan, facts: Facts, known: KernelAnalysis | None = None) -> PlannedKernel:
+def plan_kernel(
+    kernel: KernelOp, plan: Plan, facts: Facts, known: KernelAnalysis | None = None, for_units: bool = False
+) -> PlannedKernel:
     """Schedule a kernel in phases under a plan. Raises `PlanError` where the result would be wrong.
 
-    `known`: an analysis of the kernel under any plan.
+    `known`: an analysis of the kernel under any plan. `for_units`: for a CPU with units for dots.
     """
     with located(kernel):
         axes = resolve_axes(kernel, plan, facts)
         analysis = KernelAnalysis(kernel, axes) if known is None else known.under(axes)
         _check_programs(analysis)
-        return PlannedKernel(analysis, make_schedule(analysis, plan, facts, find_copies(analysis, plan)), plan, facts)
+        copies = find_copies(analysis, plan)
+        return PlannedKernel(analysis, make_schedule(analysis, plan, facts, copies, for_units), plan, facts)
 
 
 def _check_programs(analysis: KernelAnalysis) -> None:
