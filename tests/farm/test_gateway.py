@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
+import urllib.error
+import urllib.request
+from base64 import b64encode
 from dataclasses import replace
 
 import pytest
@@ -13,6 +16,7 @@ from vkernels.farm.client import Farm, packed
 from vkernels.farm.gateway import Gateway
 from vkernels.farm.head import Head
 from vkernels.farm.queue import Queue
+from vkernels.farm.records import MAX_FILE, Wanted
 from vkernels.farm.store import Store
 from vkernels.inspect.task import Task
 from vkernels.ir.errors import FileError, OptionError, SetupError
@@ -78,8 +82,6 @@ def test_users_have_tokens_of_their_own(farm, head):
     "changes", [{"kernel": "os:system"}, {"shape": {"M": -1}}, {"more": 1}, {"dtypes": []}], ids=str
 )
 def test_what_is_no_task_is_refused(changes, farm):
-    from vkernels.farm.records import Wanted
-
     with pytest.raises(OptionError):
         farm.submit([Wanted({**TASK.to_request(), **changes})], [ONE], seconds=60)
     with pytest.raises(OptionError, match="there is no job 1"):
@@ -128,11 +130,75 @@ def test_commands(farm, head, tmp_path, capsys):
     assert run("status", "--login", tmp_path / "none.json") == 2
 
 
-def test_the_page_is_for_users(farm):
-    import urllib.error
-    import urllib.request
-    from base64 import b64encode
+def posted(farm, path: str, body: bytes, **headers: str) -> int:
+    """The status of a request with this user's name and token."""
+    secret = b64encode(f"{farm.user}:{farm.token}".encode()).decode()
+    given = {"Authorization": f"Basic {secret}", "Content-Type": "application/json"} | headers
+    request = urllib.request.Request(f"http://{farm.address}{path}", body, given)
+    try:
+        with urllib.request.urlopen(request) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        return error.code
 
+
+@pytest.mark.parametrize(
+    "body", [b"[]", b"{}", b"", b'{"number": 1e999}', b'{"number": "1"}', b"[" * 100_000],
+    ids=["list", "empty object", "nothing", "infinity", "text", "deep"],
+)  # fmt: skip
+def test_a_body_that_is_no_request_is_refused(body, farm):
+    assert posted(farm, "/v1/cancel", body) == 400
+
+
+def test_forms_of_other_web_pages_are_refused(farm, head):
+    number = farm.submit([TASK], [ONE], seconds=60)
+    body = json.dumps({"number": number}).encode()
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
+        assert posted(farm, "/v1/cancel", body, **{"Content-Type": kind}) == 415
+    assert farm.job(number)["state"] == "waiting"
+    assert posted(farm, "/v1/cancel", body) == 200
+
+
+def test_who_sends_much_without_a_login_gets_an_answer(farm):
+    assert posted(replace(farm, token="wrong"), "/v1/submit", bytes(8 << 20)) == 401
+
+
+def test_huge_submissions_are_refused(farm, monkeypatch):
+    with pytest.raises(OptionError, match="at most 2000 tasks"):
+        farm.submit([TASK] * 1001, [ONE, "cpu"], seconds=60)
+    files = {f"file{number}.py": "#" * MAX_FILE for number in range(40)}
+    monkeypatch.setattr("vkernels.farm.client.packed", lambda tasks: ([Wanted(TASK.to_request())], files))
+    monkeypatch.setattr("vkernels.farm.client.decoded", lambda *_: None)
+    with pytest.raises(OptionError, match="at most 32 MiB, got 40"):
+        farm.submit([TASK], [ONE], seconds=60)
+    assert not farm.status()["jobs"]
+
+
+@pytest.mark.parametrize("name", ["../a.py", "/a.py", "a/b.py", "a.py\n", ".py", "a\0.py", "a.txt"], ids=ascii)
+def test_names_of_files_have_no_folders(name, farm):
+    given = {"title": "a", "tasks": [{"task": TASK.to_request()}], "slices": [ONE], "seconds": 1, "files": {name: ""}}
+    assert posted(farm, "/v1/submit", json.dumps(given).encode()) == 400
+
+
+def test_texts_do_not_control_terminals(farm, head, tmp_path, capsys):
+    with pytest.raises(OptionError, match="printable"):
+        farm.submit([TASK], [ONE], seconds=60, title="\x1b]0;title\x07")
+    with pytest.raises(OptionError, match="printable"):
+        farm.submit([TASK], ["cpu\x1b[31m"], seconds=60)
+    number = farm.submit([TASK], [ONE], seconds=60)
+    head.store.say(number, "raised \x1b[31m[/red]")
+    farm.to_login(tmp_path / "login.json")
+    assert run("logs", number, "--login", tmp_path / "login.json") == 0
+    assert r"raised \x1b[31m[/red]" in capsys.readouterr().out
+
+
+def test_who_started_the_farm_stays_its_owner(farm):
+    with pytest.raises(OptionError, match="started the farm"):
+        farm.add_user(farm.user)
+    assert farm.add_user("ann").status() == farm.status()
+
+
+def test_the_page_is_for_users(farm):
     with pytest.raises(urllib.error.HTTPError, match="401"):
         urllib.request.urlopen(f"http://{farm.address}/")
     farm.submit([TASK], [ONE], seconds=60, title="<script>")

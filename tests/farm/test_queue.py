@@ -164,6 +164,17 @@ def test_nothing_begins_for_a_cancelled_job(queue):
     assert queue.next_turns(slots()) == []
 
 
+def test_a_process_ended_by_a_cancellation_is_no_crash(clock):
+    said = []
+    queue = Queue("a.db", Fifo(), clock=clock, say=lambda job, text: said.append(text))
+    queue.submit("ann", submission("a"))
+    (turn,) = queue.next_turns(slots())
+    queue.cancel(1)
+    job = queue.finish(turn.id, Answer(2.0, error="killed by signal 9", kind="ended"))
+    assert (job.state, job.parts[0].ended, job.parts[0].served) == ("cancelled", 0, 2.0)
+    assert said == []
+
+
 def test_a_search_without_any_time_ends(queue, clock):
     job = queue.submit("ann", submission(seconds=None, plans=100))
     run(queue, slots(), clock, lambda: Answer(10.0, 0, 0, stopped="seconds", used=10.0))

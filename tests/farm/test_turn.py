@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -148,8 +150,6 @@ def test_what_another_farm_measures_waits(bench, space, tmp_path, monkeypatch):
 
 
 def test_files_come_from_the_submission_alone(tmp_path):
-    from dataclasses import replace
-
     own = tmp_path / "own.py"
     own.write_text("")
     with pytest.raises(FileError, match="was not submitted"):
@@ -158,3 +158,18 @@ def test_files_come_from_the_submission_alone(tmp_path):
     found = with_files(replace(TASK, kernel="own.py:kernel"), {"own.py": "one = 1\n"})
     assert found.kernel.endswith("/own.py:kernel")
     assert str(own) not in found.kernel
+
+
+def test_files_that_others_import_are_not_written_again(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    task = replace(TASK, kernel="own.py:kernel")
+    path = Path(with_files(task, {"own.py": "one = 1\n"}).kernel.rpartition(":")[0])
+    before = path.stat()
+    with_files(task, {"own.py": "one = 1\n"})
+    assert path.stat().st_mtime_ns == before.st_mtime_ns
+    path.write_text("changed")
+    opened = path.open()
+    with_files(task, {"own.py": "one = 1\n"})
+    assert opened.read() == "changed"  # what was open stays whole
+    assert path.read_text() == "one = 1\n"
+    opened.close()

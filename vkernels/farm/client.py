@@ -16,7 +16,7 @@ from vkernels.inspect.task import Task
 from vkernels.ir.errors import FileError, OptionError, SetupError
 from vkernels.ir.write_file import write_file
 
-from .records import Submission, Wanted, decoded, encoded
+from .records import MAX_BODY, Submission, Wanted, decoded, encoded
 
 SECONDS = 30.0
 ENDED = ("done", "failed", "cancelled")
@@ -101,10 +101,11 @@ class Farm:
         self._ask("/v1/stop", b"{}")
 
     def _ask(self, path: str, body: bytes | None = None) -> dict[str, Any]:
+        if body is not None and len(body) > MAX_BODY:
+            raise OptionError(f"a submission has at most {MAX_BODY >> 20} MiB, got {len(body) / (1 << 20):.0f}")
         secret = base64.b64encode(f"{self.user}:{self.token}".encode()).decode()
-        request = urllib.request.Request(
-            f"http://{self.address}{path}", body, {"Authorization": f"Basic {secret}"}
-        )  # fmt: skip
+        headers = {"Authorization": f"Basic {secret}", "Content-Type": "application/json"}
+        request = urllib.request.Request(f"http://{self.address}{path}", body, headers)
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
             with opener.open(request, timeout=SECONDS) as answer:

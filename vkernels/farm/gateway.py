@@ -18,13 +18,14 @@ from vkernels.ir.errors import Error, OptionError
 from .broker import BROKER
 from .head import Head
 from .page import status_page
-from .records import Submission, decoded
+from .records import MAX_BODY, Chosen, Named, Submission, decoded
 from .store import User
 
 _log = logging.getLogger(__name__)
 
-MAX_BODY = 32 << 20
 SOCKET_SECONDS = 30.0
+JSON = "application/json"
+"""What is posted must say that it is this. Forms of other web pages cannot, and a browser adds its user's token."""
 
 
 class Gateway(ThreadingHTTPServer):
@@ -62,15 +63,19 @@ class _Handler(BaseHTTPRequestHandler):
         path, _, self.query = self.path.partition("?")
         try:
             size = int(self.headers.get("Content-Length") or 0)
-            if not 0 <= size <= MAX_BODY:
-                return self._send(413, {"error": f"more than {MAX_BODY} bytes"})
-            self.body = self.rfile.read(size) if body else b""
             user = self._authenticated()
             if user is None:
-                return self._send(401, {"error": "this farm does not know that user and token"})
+                return self._refuse(401, "this farm does not know that user and token", size)
+            if not 0 <= size <= MAX_BODY:
+                return self._refuse(413, f"more than {MAX_BODY} bytes", size)
+            if body and self.headers.get_content_type() != JSON:
+                return self._refuse(415, f"expected {JSON}", size)
             if path not in known:
-                return self._send(404, {"error": f"there is no {path[:100]}"})
+                return self._refuse(404, f"there is no {path[:100]}", size)
+            self.body = self.rfile.read(size) if body else b""
             self._send(200, known[path](user))
+        except (ConnectionError, TimeoutError):
+            self.close_connection = True
         except Error as error:
             self._send(400, {"error": str(error)})
         except ValueError as error:
@@ -86,6 +91,13 @@ class _Handler(BaseHTTPRequestHandler):
         except (binascii.Error, UnicodeDecodeError):
             return None
         return self.server.head.store.user(name, token) if kind == "Basic" and colon else None
+
+    def _refuse(self, code: int, why: str, size: int) -> None:
+        """Answer after reading past the body, within limits: a client that still sends would not see the answer."""
+        left = min(max(0, size), MAX_BODY)
+        while left and (read := len(self.rfile.read(min(left, 1 << 16)))):
+            left -= read
+        self._send(code, {"error": why})
 
     def _send(self, code: int, answer: Any) -> None:
         is_page = isinstance(answer, str)
@@ -114,7 +126,7 @@ class _Handler(BaseHTTPRequestHandler):
         return {"number": self.server.head.submit(user, decoded(self.body, Submission, "the submission"))}
 
     def _cancel(self, user: User) -> Any:
-        self.server.head.cancel(user, int(json.loads(self.body)["number"]))
+        self.server.head.cancel(user, decoded(self.body, Chosen, "the request").number)
         return {}
 
     def _stop(self, user: User) -> Any:
@@ -124,9 +136,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _user(self, user: User) -> Any:
         _must_be_admin(user)
-        name = str(json.loads(self.body)["name"])
+        name = decoded(self.body, Named, "the request").name
         if name == BROKER:
             raise OptionError(f"{BROKER} is the farm itself: choose another name")
+        if name == user.name:
+            raise OptionError(f"{name} started the farm, and would lose its rights: choose another name")
         return {"name": name, "token": self.server.head.store.add_user(name)}
 
 

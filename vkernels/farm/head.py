@@ -17,7 +17,7 @@ from .broker import BROKER, WEIGHT, asked_for
 from .cluster import Cluster, Lost
 from .power import Power
 from .queue import Queue, Slot
-from .records import FarmJob, Part, Submission
+from .records import MAX_PARTS, FarmJob, Part, Submission
 from .store import Store, User
 
 _log = logging.getLogger(__name__)
@@ -135,6 +135,12 @@ class Head:
 
     def submit(self, user: User, submission: Submission) -> int:
         """Add a job; returns its number. Raises `OptionError` and `FileError` for tasks that cannot be tuned."""
+        parts = len(submission.tasks) * len(submission.slices)
+        if parts > MAX_PARTS:
+            raise OptionError(f"expected at most {MAX_PARTS} tasks × slices, got {parts}: submit several jobs")
+        for text in (submission.title, *submission.slices):
+            if not text.isprintable():
+                raise OptionError(f"expected printable text, got {text!r}")
         for wanted in submission.tasks:
             check_task(wanted.task, submission)
         with self._lock:

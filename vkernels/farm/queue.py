@@ -154,6 +154,8 @@ class Queue:
         self._count(known, answer.seconds)
         if answer.kind in PAUSES:
             self.say(job.number, f"{_shown(part)}: {answer.error}; it is tried again")
+        elif job.is_cancelled and answer.kind == "ended":
+            part.served += answer.seconds
         elif answer.kind == "user":
             self._end(job, part, FAILED, answer.error)
         elif answer.kind == "ended":

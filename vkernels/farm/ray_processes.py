@@ -23,7 +23,7 @@ from pathlib import Path
 from vkernels.autotune.measure.lock import locked
 from vkernels.ir.errors import FileError, OptionError, SetupError
 
-from .ray_worker import LEAVE, OFFERS
+from .ray_worker import LEAVE, OFFERS, PATH
 from .records import Offer, encoded
 
 LOOPBACK = "127.0.0.2"
@@ -179,7 +179,8 @@ def join(
         counts[offer.resource] += offer.count
     with tempfile.TemporaryDirectory(prefix="vkernels-farm-") as folder:
         leave = Path(folder) / "leave"
-        variables = {**environment(token), OFFERS: encoded(list(offers)), LEAVE: str(leave)}
+        path = json.dumps([folder for folder in sys.path if folder])
+        variables = {**environment(token), OFFERS: encoded(list(offers)), LEAVE: str(leave), PATH: path}
         arguments = [f"--address={ray_host(host)}:{port}", f"--resources={json.dumps(counts)}"]
         arguments += [f"--node-ip-address={LOOPBACK}"] if ray_host(host) == LOOPBACK else []
         gone = time.monotonic()

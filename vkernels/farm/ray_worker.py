@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -19,8 +19,11 @@ from vkernels.ir.errors import SetupError
 from .records import Answer, Offer, TurnRequest, decoded, encoded
 
 SERVICE = f"{__package__}.turn:serve"
-OFFERS, LEAVE = "VKERNELS_FARM_OFFERS", "VKERNELS_FARM_LEAVE"
-"""Variables of a machine's Ray processes: its offers as JSON, and a file that is made when the farm stops."""
+OFFERS, LEAVE, PATH = "VKERNELS_FARM_OFFERS", "VKERNELS_FARM_LEAVE", "VKERNELS_FARM_PATH"
+"""Variables of a machine's Ray processes: its offers as JSON, a file that is made when the farm stops, and the folders
+that Python imports from on this machine, as JSON."""
+OURS = ("RAY_", "VKERNELS_FARM_")
+"""Beginnings of the names of variables that turns do not get."""
 START_SECONDS, LATE = 120.0, 3.0
 """Seconds that a turn may take beside its length, and the multiple of its length, before its process is ended."""
 LOCK_SECONDS = 3600.0
@@ -33,7 +36,7 @@ class SliceActor:
     def __init__(self, cores: Sequence[int] = ()):
         self._cores = tuple(cores)
         self._process: MeasuringWorker | None = None
-        self._owner = ""
+        self._bundle: tuple[str, dict[str, str]] | None = None
 
     def offers(self) -> str:
         """The machine's offers, as JSON."""
@@ -67,14 +70,24 @@ class SliceActor:
             return Answer(time.monotonic() - began, error=str(error), kind="ended")
 
     def _process_for(self, request: TurnRequest) -> MeasuringWorker:
-        """The process for a turn: one that executed no other user's files."""
-        owner = request.by.partition(", job ")[0] if request.files else ""
-        if self._process is not None and (owner != self._owner or not self._process.alive):
+        """The process for a turn: one that executed no other files, nor these for another user."""
+        bundle = (request.by.rpartition(", job ")[0], request.files) if request.files else None
+        if self._process is not None and (bundle != self._bundle or not self._process.alive):
             self._process.kill()
             self._process = None
         if self._process is None:
-            self._process, self._owner = MeasuringWorker(self._cores, SERVICE), owner
+            self._process = MeasuringWorker(self._cores, SERVICE, *surroundings(os.environ))
+            self._bundle = bundle
         return self._process
+
+
+def surroundings(variables: Mapping[str, str]) -> tuple[dict[str, str], list[str] | None]:
+    """Variables of a turn's process, and the folders it imports from, given the variables of Ray's process.
+
+    Ray's own path has the folder in which the head was started.
+    """
+    kept = {name: value for name, value in variables.items() if not name.startswith(OURS)}
+    return kept, json.loads(variables[PATH]) if PATH in variables else None
 
 
 def offers_in(text: str) -> list[Offer]:

@@ -9,15 +9,17 @@ from msgspec import Meta, Struct
 
 from vkernels.ir.errors import FileError
 
-MAX_PARTS, MAX_FILES, MAX_FILE = 2000, 20, 1 << 20
-"""Tasks of a submission, files with it, and characters of a file."""
+MAX_PARTS, MAX_FILES, MAX_FILE, MAX_BODY = 2000, 20, 1 << 20, 32 << 20
+"""Parts of a job, files with it, characters of a file, and bytes of a submission."""
 WAITING, RUNNING, DONE, FAILED, CANCELLED = "waiting", "running", "done", "failed", "cancelled"
 
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 Positive = Annotated[float, Meta(gt=0, le=1e9)]
 Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 Files = Annotated[
-    dict[Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,80}\.py$")], Annotated[str, Meta(max_length=MAX_FILE)]],
+    dict[
+        Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,80}\.py\Z")], Annotated[str, Meta(max_length=MAX_FILE)]
+    ],
     Meta(max_length=MAX_FILES),
 ]
 
@@ -49,6 +51,18 @@ class Submission(Struct, forbid_unknown_fields=True):
     seed: Annotated[int, Meta(ge=0, lt=1 << 31)] = 0
     caches: Name = "program"
     files: Files = {}
+
+
+class Chosen(Struct, forbid_unknown_fields=True):
+    """A job by its number."""
+
+    number: int
+
+
+class Named(Struct, forbid_unknown_fields=True):
+    """A user to add."""
+
+    name: str
 
 
 class Offer(Struct, frozen=True, forbid_unknown_fields=True):

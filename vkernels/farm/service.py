@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from vkernels.autotune.database.address import address_of
+from vkernels.autotune.database.address import address_of, default_file
 from vkernels.autotune.measure.lock import BusyError, locked
 from vkernels.ir.errors import FileError, OptionError, SetupError
 from vkernels.ir.write_file import write_file
@@ -76,13 +76,22 @@ def start(folder: Path, settings: Settings, seconds: float = START_SECONDS) -> F
     """
     check_ray()
     settings.order()
-    if address_of(settings.database).file is not None and ray_host(settings.host) != LOOPBACK:
-        raise OptionError("--db: other machines cannot write a file here; expected postgresql://USER@HOST:PORT/NAME")
+    if (file := address_of(settings.database).file) is not None:
+        if ray_host(settings.host) != LOOPBACK:
+            raise OptionError(
+                "--db: other machines cannot write a file here; expected postgresql://USER@HOST:PORT/NAME"
+            )
+        if file == default_file():
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not file.parent.is_dir():
+            raise FileError(f"{file}: there is no folder {file.parent}")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if is_running(folder):
         raise FileError(f"{folder}: a farm runs there already")
     (folder / READY).unlink(missing_ok=True)
     ports = _ports(folder, settings)
+    (folder / SETTINGS).touch(mode=0o600)
+    (folder / SETTINGS).chmod(0o600)  # the database's address may have a password
     write_file(folder / SETTINGS, json.dumps({**asdict(settings), **ports}, indent=1) + "\n")
     with (folder / LOG).open("ab") as log:
         process = subprocess.Popen(

@@ -30,6 +30,7 @@ from vkernels.autotune.tune import history_of, read_space, tune
 from vkernels.compiler.workers.frames import Handler, Send
 from vkernels.inspect.task import Task, task_from_json
 from vkernels.ir.errors import Error, FileError, SetupError
+from vkernels.ir.write_file import write_file
 
 from .claims import ClaimedError, claimed
 from .records import Answer, TurnRequest, decoded, encoded
@@ -152,7 +153,9 @@ def with_files(task: Task, files: dict[str, str]) -> Task:
     if folder.stat().st_uid != os.getuid() or folder.is_symlink():
         raise FileError(f"{folder}: belongs to another user")
     for file, text in files.items():
-        (folder / file).write_text(text)
+        data = text.encode()
+        if not (folder / file).is_file() or (folder / file).read_bytes() != data:
+            write_file(folder / file, data)  # at once: another turn may be reading it
     return replace(task, kernel=f"{folder / where}:{name}")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from math import inf
 from threading import Lock
@@ -36,9 +36,15 @@ class EndedError(Exception):
 class MeasuringWorker(WorkerProcess):
     """A worker process that runs on some cores. For one thread, which must end it with `kill`."""
 
-    def __init__(self, cores: Sequence[int], service: str = SERVICE):
-        """Raises `SetupError` if it cannot be started."""
-        super().__init__(service, (",".join(map(str, cores)),), name="the process")
+    def __init__(
+        self, cores: Sequence[int], service: str = SERVICE, environment: Mapping[str, str] | None = None,
+        path: Sequence[str] | None = None,
+    ):  # fmt: skip
+        """Start it. `environment`, `path`: variables, and folders to import from; by default those of this process.
+
+        Raises `SetupError` if it cannot be started.
+        """
+        super().__init__(service, (",".join(map(str, cores)),), name="the process", environment=environment, path=path)
 
     def ask(
         self, request: dict[str, Any], seconds: float, waiting: float, memory_bytes: int, until: float = inf

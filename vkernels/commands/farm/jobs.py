@@ -12,7 +12,7 @@ import typer
 from vkernels.ir.errors import OptionError
 
 from ..exits import Code
-from ..formatting import format_seconds
+from ..formatting import format_seconds, printable
 from ..options import Constants, DType, Json
 from ..results import check_writable, console_for, table_of, write_results
 
@@ -159,7 +159,8 @@ def logs(job: Number, login: Login = None, json: Json = None) -> None:
     found = Farm.from_login(login).job(job)
     console = console_for(json, is_wide=True)
     for line in found["lines"]:
-        console.print(f"{time.strftime('%H:%M:%S', time.localtime(line['at']))} {line['text']}", soft_wrap=True)
+        at = time.strftime("%H:%M:%S", time.localtime(line["at"]))
+        console.print(f"{at} {printable(line['text'], newlines=True)}", soft_wrap=True)
     _show(console.print, found)
     write_results(json, "farm logs", job=found)
 
@@ -180,8 +181,8 @@ def _board(status: dict[str, Any]) -> RenderableType:
     for each in status["jobs"]:
         gain = "" if each["gain"] is None else f"{each['gain']:.2f}"
         jobs.add_row(
-            str(each["number"]), each["user"], each["title"], each["state"], f"{each['ended']} of {each['parts']}",
-            str(each["tried"]), f"{each['served']:.0f} s", gain,
+            str(each["number"]), each["user"], printable(each["title"]), each["state"],
+            f"{each['ended']} of {each['parts']}", str(each["tried"]), f"{each['served']:.0f} s", gain,
         )  # fmt: skip
     slots = table_of("machine", "device", "slice", "cores", "job", title="Slices")
     for each in status["slots"]:
@@ -205,4 +206,4 @@ def _show(say: Any, job: dict[str, Any]) -> None:
     say(table)
     for part in job["parts"]:
         if part["state"] == "failed":
-            say(f"failed: {part['reason']}")
+            say(f"failed: {printable(part['reason'], newlines=True)}")

@@ -131,16 +131,18 @@ class WorkerProcess:
         environment: Mapping[str, str] | None = None,
         folder: str | None = None,
         stop: threading.Event | None = None,
+        path: Sequence[str] | None = None,
     ):
         """Start `service` (`module:function`) with `arguments`. `name`: of the process, for messages. `folder`: where a
-        folder for its temporary files is made. `stop`: ends what it does, and raises `WorkerStoppedError`.
+        folder for its temporary files is made. `stop`: ends what it does, and raises `WorkerStoppedError`. `path`:
+        folders to import from; by default those of this process.
 
         Raises `SetupError` where it cannot be started.
         """
         self.alive, self.name = True, name
         self._stop, self._is_ready = stop, False
         self._printed, self._received = StderrTail(), bytearray()
-        variables = {**(os.environ if environment is None else environment), "PYTHONPATH": _python_path()}
+        variables = {**(os.environ if environment is None else environment), "PYTHONPATH": _python_path(path)}
         try:
             self._folder = None if folder is None else tempfile.mkdtemp(dir=folder)
             with needing(name):
@@ -344,9 +346,9 @@ def _describe_exit(status: int) -> str:
     return f"{'aborted' if -status == signal.SIGABRT else 'crashed'} ({name})"
 
 
-def _python_path() -> str:
-    """`PYTHONPATH` for a child to import what this process would."""
-    return os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+def _python_path(path: Sequence[str] | None) -> str:
+    """`PYTHONPATH` for a child to import from these folders; None: what this process would."""
+    return os.pathsep.join(entry or os.getcwd() for entry in (sys.path if path is None else path))
 
 
 def _unblocked(file: IO[bytes] | None) -> int:
