@@ -10,6 +10,7 @@ from typing import Any
 import typer
 
 from vkernels.commands.app import app
+from vkernels.commands.plain_help import plain_name
 
 HEAD = """# Commands
 <!-- written by pytest --update-goldens -->
@@ -45,9 +46,9 @@ def _walk(command: Any, parent: Any, name: str) -> Iterator[Entry]:
             continue
         name, text = parameter.get_help_record(context) or ("", "")
         if parameter.param_type_name == "argument":
-            arguments.append((re.sub(r" <[^>]*>$", "", name), _plain(text)))
+            arguments.append((plain_name(name, "argument"), _plain(text)))
         elif name:
-            options.append((_kind(name), _plain(text)))
+            options.append((plain_name(name, "option"), _plain(text)))
     commands = {each: command.get_command(context, each) for each in _names(command, context)}
     yield Entry(
         context.command_path,
@@ -59,12 +60,6 @@ def _walk(command: Any, parent: Any, name: str) -> Iterator[Entry]:
     )
     for each, inner in commands.items():
         yield from _walk(inner, context, each)
-
-
-def _kind(name: str) -> str:
-    """`--warps N` where Typer writes `--warps <int range>`, `--fail-on misfit|spill` for a list of these."""
-    name = re.sub(r" <(int|float)( range)?>", " N", name)
-    return re.sub(r" <(?:list\[)?([^]>]*)\]?>", r" \1", name)
 
 
 def _names(command: Any, context: Any) -> list[str]:

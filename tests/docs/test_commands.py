@@ -90,3 +90,19 @@ def test_commands_are_found(tmp_path):
     block = "```bash\n.venv/bin/vk check a \\\n  --x 1 | jq .  # a note\nls; vk doctor > out\n```\n"
     page.write_text(f"{block}```text\nvk no\n```\n")
     assert commands(page) == [["check", "a", "--x", "1"], ["doctor"]]
+
+
+@pytest.mark.parametrize("command", ["build", "tune", "memory plan", "farm join", "trace"])
+def test_help_names_arguments_without_types_of_python(command, capsys):
+    with pytest.raises(SystemExit):
+        main([*command.split(), "--help"])
+    text = capsys.readouterr().out
+    expected = {
+        "build": "vk build [OPTIONS] KERNEL…\n",
+        "tune": "vk tune [OPTIONS] [KERNEL…]\n",
+        "memory plan": "vk memory plan [OPTIONS] TRACE\n",
+        "farm join": "vk farm join [OPTIONS] [ADDRESS]\n",
+        "trace": "vk trace [OPTIONS] SCRIPT.py [ARGS…]\n",
+    }
+    assert text.startswith(f"Usage: {expected[command]}")
+    assert not re.search(r"<(list|str|path|int|float)", text)

@@ -40,8 +40,9 @@ __all__ = {names}
 _TENSOR = re.compile(r"\b[A-Z]\w*\[Array, *(?:\"[^\"]*\"|'[^']*')(?:, *(?:\"[^\"]*\"|'[^']*'))*\]")
 FOLDER = Path(library.__file__).parent
 _NAME = re.compile(r"\b[A-Z]\w*\b")
-KINDS = {"Tensor": "Tensor", "_NumPy": "_NumPy", "_Foreign": "Any"}
-"""What a function is given, and what it returns then."""
+KINDS = {"_NumPy": "_NumPy", "Tensor": "Tensor", "_Foreign": "Any"}
+"""What a function is given, and what it returns then. NumPy stands first: where torch is not installed, `Tensor` is
+anything to type checkers, and the first overload that fits is taken."""
 
 
 def stub() -> str:

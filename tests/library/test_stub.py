@@ -23,3 +23,11 @@ def test_every_function_is_typed_once_for_each_kind_of_array():
         for parameter in inspect.signature(getattr(library, name)).parameters:
             assert text.count(f"    {parameter}: ") >= 3
     assert "Array," not in text
+
+
+def test_arrays_of_numpy_stay_so_where_torch_is_not_installed():
+    """There `Tensor` is anything, and the first overload that fits is taken."""
+    for name in library.__all__:
+        of_numpy, of_torch, _ = FILE.read_text().split(f"def {name}(\n")[1:]
+        assert "_NumPy" in of_numpy.split("@overload")[0]
+        assert "Tensor" in of_torch.split("@overload")[0]

@@ -24,8 +24,9 @@ from . import (
     tune,
 )
 from .bench import spdnn as bench_spdnn
+from .plain_help import Commands
 
-app = typer.Typer(
+app = Commands(
     name="vk",
     help="Write numerical kernels once, without resource limits; vkernels maps them onto each device.",
     no_args_is_help=True,
@@ -33,11 +34,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-run = typer.Typer(help="Run an application on this machine and check its result.", no_args_is_help=True)
+run = Commands(help="Run an application on this machine and check its result.", no_args_is_help=True)
 app.add_typer(run, name="run")
 run.command("bp")(run_bp.run_bp)
 run.command("spdnn")(run_spdnn.run_spdnn)
-bench = typer.Typer(help="Benchmark an application against this machine's measured limits.", no_args_is_help=True)
+bench = Commands(help="Benchmark an application against this machine's measured limits.", no_args_is_help=True)
 app.add_typer(bench, name="bench")
 bench.command("spdnn")(bench_spdnn.bench_spdnn)
 app.command("build")(build.build)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 
 from .errors import OptionError
+from .known_fields import KnownFields
 from .limits import Limits
 
 
 @dataclass(frozen=True)
-class Budget:
+class Budget(KnownFields):
     """The most that any plan of a kernel may take; None is no bound.
 
     `registers`: of a thread (CPU: vector registers), `shared`: bytes of a program's on-chip memory, `threads`: of a

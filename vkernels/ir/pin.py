@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, fields, replace
 from typing import NoReturn, get_args, get_origin
 
 from .errors import OptionError
+from .known_fields import KnownFields
 from .plan import PLAN_TYPES, RANGES, Home, Plan
 from .warp_roles import why_no_roles
 
 
 @dataclass(frozen=True)
-class Pin:
+class Pin(KnownFields):
     """Parts of a plan, each as `Plan` has it; what is left out is chosen.
 
     Of `tiles`, `chunks`, `splits` and `homes` only the given entries are pinned. Other fields are pinned as a whole:

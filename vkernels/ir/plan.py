@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, get_type_hints
 
+from .known_fields import KnownFields
+
 MAX_COUNT = 1 << 62
 MEANING = 1
 """Version of what plans mean. Raise it when the code of most plans becomes so different that measured times of earlier
@@ -23,7 +25,7 @@ class Home(StrEnum):
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(KnownFields):
     """How one kernel runs within given limits. Sizes in elements.
 
     `tiles`: tile axis → elements a program. `chunks`: whole axis → elements a chunk; a chunk that is not smaller

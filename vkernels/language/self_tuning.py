@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vkernels.ir.errors import OptionError
+from vkernels.ir.known_fields import KnownFields
 
 
 @dataclass(frozen=True)
-class Tuning:
+class Tuning(KnownFields):
     """How a kernel tunes itself at the first call with new sizes: `@vk.kernel(tune=vk.Tuning(budget=10.0))`.
 
     `budget`: seconds that the call may wait. `caches`: how plans are judged: `program`, `cold` or `warm`. The best plan

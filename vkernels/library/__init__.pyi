@@ -67,16 +67,16 @@ __all__ = [
 
 @overload
 def activate(
-    x: Tensor,
-    activation: Activation,
-    out: Tensor | None = ...,
-) -> Tensor: ...
-@overload
-def activate(
     x: _NumPy,
     activation: Activation,
     out: _NumPy | None = ...,
 ) -> _NumPy: ...
+@overload
+def activate(
+    x: Tensor,
+    activation: Activation,
+    out: Tensor | None = ...,
+) -> Tensor: ...
 @overload
 def activate(
     x: _Foreign,
@@ -85,10 +85,10 @@ def activate(
 ) -> Any: ...
 @overload
 def adamw(
-    parameter: Tensor,
-    grad: Tensor,
-    mean: Tensor,
-    square: Tensor,
+    parameter: _NumPy,
+    grad: _NumPy,
+    mean: _NumPy,
+    square: _NumPy,
     step: AtLeastOne,
     rate: float = ...,
     betas: tuple[Decay, Decay] = ...,
@@ -97,10 +97,10 @@ def adamw(
 ) -> None: ...
 @overload
 def adamw(
-    parameter: _NumPy,
-    grad: _NumPy,
-    mean: _NumPy,
-    square: _NumPy,
+    parameter: Tensor,
+    grad: Tensor,
+    mean: Tensor,
+    square: Tensor,
     step: AtLeastOne,
     rate: float = ...,
     betas: tuple[Decay, Decay] = ...,
@@ -121,18 +121,18 @@ def adamw(
 ) -> None: ...
 @overload
 def apply_mass(
-    x: Tensor,
-    values: Tensor,
-    weight: Tensor,
-    out: Tensor | None = ...,
-) -> Tensor: ...
-@overload
-def apply_mass(
     x: _NumPy,
     values: _NumPy,
     weight: _NumPy,
     out: _NumPy | None = ...,
 ) -> _NumPy: ...
+@overload
+def apply_mass(
+    x: Tensor,
+    values: Tensor,
+    weight: Tensor,
+    out: Tensor | None = ...,
+) -> Tensor: ...
 @overload
 def apply_mass(
     x: _Foreign,
@@ -142,20 +142,20 @@ def apply_mass(
 ) -> Any: ...
 @overload
 def apply_stiffness(
-    x: Tensor,
-    values: Tensor,
-    slopes: Tensor,
-    metric: Tensor,
-    out: Tensor | None = ...,
-) -> Tensor: ...
-@overload
-def apply_stiffness(
     x: _NumPy,
     values: _NumPy,
     slopes: _NumPy,
     metric: _NumPy,
     out: _NumPy | None = ...,
 ) -> _NumPy: ...
+@overload
+def apply_stiffness(
+    x: Tensor,
+    values: Tensor,
+    slopes: Tensor,
+    metric: Tensor,
+    out: Tensor | None = ...,
+) -> Tensor: ...
 @overload
 def apply_stiffness(
     x: _Foreign,
@@ -166,18 +166,18 @@ def apply_stiffness(
 ) -> Any: ...
 @overload
 def apply_stiffness_at_nodes(
-    x: Tensor,
-    slopes: Tensor,
-    metric: Tensor,
-    out: Tensor | None = ...,
-) -> Tensor: ...
-@overload
-def apply_stiffness_at_nodes(
     x: _NumPy,
     slopes: _NumPy,
     metric: _NumPy,
     out: _NumPy | None = ...,
 ) -> _NumPy: ...
+@overload
+def apply_stiffness_at_nodes(
+    x: Tensor,
+    slopes: Tensor,
+    metric: Tensor,
+    out: Tensor | None = ...,
+) -> Tensor: ...
 @overload
 def apply_stiffness_at_nodes(
     x: _Foreign,
@@ -187,16 +187,16 @@ def apply_stiffness_at_nodes(
 ) -> Any: ...
 @overload
 def argmax(
-    x: Tensor,
-    dim: int | None = ...,
-    keepdim: bool = ...,
-) -> Tensor: ...
-@overload
-def argmax(
     x: _NumPy,
     dim: int | None = ...,
     keepdim: bool = ...,
 ) -> _NumPy: ...
+@overload
+def argmax(
+    x: Tensor,
+    dim: int | None = ...,
+    keepdim: bool = ...,
+) -> Tensor: ...
 @overload
 def argmax(
     x: _Foreign,
@@ -205,32 +205,22 @@ def argmax(
 ) -> Any: ...
 @overload
 def argmin(
-    x: Tensor,
-    dim: int | None = ...,
-    keepdim: bool = ...,
-) -> Tensor: ...
-@overload
-def argmin(
     x: _NumPy,
     dim: int | None = ...,
     keepdim: bool = ...,
 ) -> _NumPy: ...
 @overload
 def argmin(
+    x: Tensor,
+    dim: int | None = ...,
+    keepdim: bool = ...,
+) -> Tensor: ...
+@overload
+def argmin(
     x: _Foreign,
     dim: int | None = ...,
     keepdim: bool = ...,
 ) -> Any: ...
-@overload
-def attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    scale: float | None = ...,
-    causal: bool = ...,
-    window: Window = ...,
-    out: Tensor | None = ...,
-) -> Tensor: ...
 @overload
 def attention(
     q: _NumPy,
@@ -243,6 +233,16 @@ def attention(
 ) -> _NumPy: ...
 @overload
 def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    scale: float | None = ...,
+    causal: bool = ...,
+    window: Window = ...,
+    out: Tensor | None = ...,
+) -> Tensor: ...
+@overload
+def attention(
     q: _Foreign,
     k: _Foreign,
     v: _Foreign,
@@ -251,18 +251,6 @@ def attention(
     window: Window = ...,
     out: _Foreign | None = ...,
 ) -> Any: ...
-@overload
-def attention_of_sequences(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    q_start: Tensor,
-    k_start: Tensor,
-    scale: float | None = ...,
-    causal: bool = ...,
-    window: Window = ...,
-    out: Tensor | None = ...,
-) -> Tensor: ...
 @overload
 def attention_of_sequences(
     q: _NumPy,
@@ -277,6 +265,18 @@ def attention_of_sequences(
 ) -> _NumPy: ...
 @overload
 def attention_of_sequences(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    q_start: Tensor,
+    k_start: Tensor,
+    scale: float | None = ...,
+    causal: bool = ...,
+    window: Window = ...,
+    out: Tensor | None = ...,
+) -> Tensor: ...
+@overload
+def attention_of_sequences(
     q: _Foreign,
     k: _Foreign,
     v: _Foreign,
@@ -289,16 +289,6 @@ def attention_of_sequences(
 ) -> Any: ...
 @overload
 def batched_matmul(
-    a: Tensor,
-    b: Tensor,
-    bias: Tensor | None = ...,
-    activation: Activation | None = ...,
-    precision: Precision | None = ...,
-    out: Tensor | None = ...,
-    dtype: str | None = ...,
-) -> Tensor: ...
-@overload
-def batched_matmul(
     a: _NumPy,
     b: _NumPy,
     bias: _NumPy | None = ...,
@@ -309,6 +299,16 @@ def batched_matmul(
 ) -> _NumPy: ...
 @overload
 def batched_matmul(
+    a: Tensor,
+    b: Tensor,
+    bias: Tensor | None = ...,
+    activation: Activation | None = ...,
+    precision: Precision | None = ...,
+    out: Tensor | None = ...,
+    dtype: str | None = ...,
+) -> Tensor: ...
+@overload
+def batched_matmul(
     a: _Foreign,
     b: _Foreign,
     bias: _Foreign | None = ...,
@@ -317,17 +317,6 @@ def batched_matmul(
     out: _Foreign | None = ...,
     dtype: str | None = ...,
 ) -> Any: ...
-@overload
-def block_matmul(
-    start: Tensor,
-    column: Tensor,
-    block: Tensor,
-    dense: Tensor,
-    bias: Tensor | None = ...,
-    activation: Activation = ...,
-    out: Tensor | None = ...,
-    checked: bool = ...,
-) -> Tensor: ...
 @overload
 def block_matmul(
     start: _NumPy,
@@ -341,6 +330,17 @@ def block_matmul(
 ) -> _NumPy: ...
 @overload
 def block_matmul(
+    start: Tensor,
+    column: Tensor,
+    block: Tensor,
+    dense: Tensor,
+    bias: Tensor | None = ...,
+    activation: Activation = ...,
+    out: Tensor | None = ...,
+    checked: bool = ...,
+) -> Tensor: ...
+@overload
+def block_matmul(
     start: _Foreign,
     column: _Foreign,
     block: _Foreign,
@@ -350,18 +350,6 @@ def block_matmul(
     out: _Foreign | None = ...,
     checked: bool = ...,
 ) -> Any: ...
-@overload
-def conv2d(
-    image: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = ...,
-    stride: Strides = ...,
-    padding: Padding = ...,
-    dilation: Strides = ...,
-    groups: AtLeastOne = ...,
-    activation: Activation = ...,
-    out: Tensor | None = ...,
-) -> Tensor: ...
 @overload
 def conv2d(
     image: _NumPy,
@@ -376,6 +364,18 @@ def conv2d(
 ) -> _NumPy: ...
 @overload
 def conv2d(
+    image: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = ...,
+    stride: Strides = ...,
+    padding: Padding = ...,
+    dilation: Strides = ...,
+    groups: AtLeastOne = ...,
+    activation: Activation = ...,
+    out: Tensor | None = ...,
+) -> Tensor: ...
+@overload
+def conv2d(
     image: _Foreign,
     weight: _Foreign,
     bias: _Foreign | None = ...,
@@ -388,15 +388,6 @@ def conv2d(
 ) -> Any: ...
 @overload
 def cross_entropy(
-    x: Tensor,
-    target: Tensor,
-    ignored: int = ...,
-    smoothing: Share = ...,
-    reduction: Reduction = ...,
-    checked: bool = ...,
-) -> Tensor: ...
-@overload
-def cross_entropy(
     x: _NumPy,
     target: _NumPy,
     ignored: int = ...,
@@ -404,6 +395,15 @@ def cross_entropy(
     reduction: Reduction = ...,
     checked: bool = ...,
 ) -> _NumPy: ...
+@overload
+def cross_entropy(
+    x: Tensor,
+    target: Tensor,
+    ignored: int = ...,
+    smoothing: Share = ...,
+    reduction: Reduction = ...,
+    checked: bool = ...,
+) -> Tensor: ...
 @overload
 def cross_entropy(
     x: _Foreign,
@@ -415,17 +415,6 @@ def cross_entropy(
 ) -> Any: ...
 @overload
 def csr_matmul(
-    start: Tensor,
-    column: Tensor,
-    value: Tensor,
-    dense: Tensor,
-    bias: Tensor | None = ...,
-    activation: Activation = ...,
-    out: Tensor | None = ...,
-    checked: bool = ...,
-) -> Tensor: ...
-@overload
-def csr_matmul(
     start: _NumPy,
     column: _NumPy,
     value: _NumPy,
@@ -435,6 +424,17 @@ def csr_matmul(
     out: _NumPy | None = ...,
     checked: bool = ...,
 ) -> _NumPy: ...
+@overload
+def csr_matmul(
+    start: Tensor,
+    column: Tensor,
+    value: Tensor,
+    dense: Tensor,
+    bias: Tensor | None = ...,
+    activation: Activation = ...,
+    out: Tensor | None = ...,
+    checked: bool = ...,
+) -> Tensor: ...
 @overload
 def csr_matmul(
     start: _Foreign,
@@ -448,26 +448,19 @@ def csr_matmul(
 ) -> Any: ...
 @overload
 def cumulative_sum(
-    x: Tensor,
-    out: Tensor | None = ...,
-) -> Tensor: ...
-@overload
-def cumulative_sum(
     x: _NumPy,
     out: _NumPy | None = ...,
 ) -> _NumPy: ...
 @overload
 def cumulative_sum(
+    x: Tensor,
+    out: Tensor | None = ...,
+) -> Tensor: ...
+@overload
+def cumulative_sum(
     x: _Foreign,
     out: _Foreign | None = ...,
 ) -> Any: ...
-@overload
-def dropout(
-    x: Tensor,
-    probability: Share,
-    seed: int,
-    out: Tensor | None = ...,
-) -> Tensor: ...
 @overload
 def dropout(
     x: _NumPy,
@@ -477,21 +470,18 @@ def dropout(
 ) -> _NumPy: ...
 @overload
 def dropout(
+    x: Tensor,
+    probability: Share,
+    seed: int,
+    out: Tensor | None = ...,
+) -> Tensor: ...
+@overload
+def dropout(
     x: _Foreign,
     probability: Share,
     seed: int,
     out: _Foreign | None = ...,
 ) -> Any: ...
-@overload
-def ell_matmul(
-    column: Tensor,
-    value: Tensor,
-    dense: Tensor,
-    bias: Tensor | None = ...,
-    activation: Activation = ...,
-    out: Tensor | None = ...,
-    checked: bool = ...,
-) -> Tensor: ...
 @overload
 def ell_matmul(
     column: _NumPy,
@@ -504,6 +494,16 @@ def ell_matmul(
 ) -> _NumPy: ...
 @overload
 def ell_matmul(
+    column: Tensor,
+    value: Tensor,
+    dense: Tensor,
+    bias: Tensor | None = ...,
+    activation: Activation = ...,
+    out: Tensor | None = ...,
+    checked: bool = ...,
+) -> Tensor: ...
+@overload
+def ell_matmul(
     column: _Foreign,
     value: _Foreign,
     dense: _Foreign,
@@ -512,15 +512,6 @@ def ell_matmul(
     out: _Foreign | None = ...,
     checked: bool = ...,
 ) -> Any: ...
-@overload
-def embedding_bag(
-    table: Tensor,
-    index: Tensor,
-    start: Tensor,
-    kind: Bag = ...,
-    out: Tensor | None = ...,
-    checked: bool = ...,
-) -> Tensor: ...
 @overload
 def embedding_bag(
     table: _NumPy,
@@ -532,6 +523,15 @@ def embedding_bag(
 ) -> _NumPy: ...
 @overload
 def embedding_bag(
+    table: Tensor,
+    index: Tensor,
+    start: Tensor,
+    kind: Bag = ...,
+    out: Tensor | None = ...,
+    checked: bool = ...,
+) -> Tensor: ...
+@overload
+def embedding_bag(
     table: _Foreign,
     index: _Foreign,
     start: _Foreign,
@@ -539,15 +539,6 @@ def embedding_bag(
     out: _Foreign | None = ...,
     checked: bool = ...,
 ) -> Any: ...
-@overload
-def group_norm(
-    x: Tensor,
-    groups: AtLeastOne,
-    weight: Tensor | None = ...,
-    bias: Tensor | None = ...,
-    eps: float = ...,
-    out: Tensor | None = ...,
-) -> Tensor: ...
 @overload
 def group_norm(
     x: _NumPy,
@@ -559,6 +550,15 @@ def group_norm(
 ) -> _NumPy: ...
 @overload
 def group_norm(
+    x: Tensor,
+    groups: AtLeastOne,
+    weight: Tensor | None = ...,
+    bias: Tensor | None = ...,
+    eps: float = ...,
+    out: Tensor | None = ...,
+) -> Tensor: ...
+@overload
+def group_norm(
     x: _Foreign,
     groups: AtLeastOne,
     weight: _Foreign | None = ...,
@@ -566,17 +566,6 @@ def group_norm(
     eps: float = ...,
     out: _Foreign | None = ...,
 ) -> Any: ...
-@overload
-def grouped_matmul(
-    x: Tensor,
-    weight: Tensor,
-    start: Tensor,
-    bias: Tensor | None = ...,
-    activation: Activation = ...,
-    row: Tensor | None = ...,
-    out: Tensor | None = ...,
-    checked: bool = ...,
-) -> Tensor: ...
 @overload
 def grouped_matmul(
     x: _NumPy,
@@ -590,6 +579,17 @@ def grouped_matmul(
 ) -> _NumPy: ...
 @overload
 def grouped_matmul(
+    x: Tensor,
+    weight: Tensor,
+    start: Tensor,
+    bias: Tensor | None = ...,
+    activation: Activation = ...,
+    row: Tensor | None = ...,
+    out: Tensor | None = ...,
+    checked: bool = ...,
+) -> Tensor: ...
+@overload
+def grouped_matmul(
     x: _Foreign,
     weight: _Foreign,
     start: _Foreign,
@@ -601,13 +601,6 @@ def grouped_matmul(
 ) -> Any: ...
 @overload
 def histogram(
-    x: Tensor,
-    bins: AtLeastOne,
-    low: float,
-    high: float,
-) -> Tensor: ...
-@overload
-def histogram(
     x: _NumPy,
     bins: AtLeastOne,
     low: float,
@@ -615,17 +608,18 @@ def histogram(
 ) -> _NumPy: ...
 @overload
 def histogram(
+    x: Tensor,
+    bins: AtLeastOne,
+    low: float,
+    high: float,
+) -> Tensor: ...
+@overload
+def histogram(
     x: _Foreign,
     bins: AtLeastOne,
     low: float,
     high: float,
 ) -> Any: ...
-@overload
-def l2_normalize(
-    x: Tensor,
-    eps: float = ...,
-    out: Tensor | None = ...,
-) -> Tensor: ...
 @overload
 def l2_normalize(
     x: _NumPy,
@@ -634,18 +628,16 @@ def l2_normalize(
 ) -> _NumPy: ...
 @overload
 def l2_normalize(
+    x: Tensor,
+    eps: float = ...,
+    out: Tensor | None = ...,
+) -> Tensor: ...
+@overload
+def l2_normalize(
     x: _Foreign,
     eps: float = ...,
     out: _Foreign | None = ...,
 ) -> Any: ...
-@overload
-def layer_norm(
-    x: Tensor,
-    weight: Tensor | None = ...,
-    bias: Tensor | None = ...,
-    eps: float = ...,
-    out: Tensor | None = ...,
-) -> Tensor: ...
 @overload
 def layer_norm(
     x: _NumPy,
@@ -656,6 +648,14 @@ def layer_norm(
 ) -> _NumPy: ...
 @overload
 def layer_norm(
+    x: Tensor,
+    weight: Tensor | None = ...,
+    bias: Tensor | None = ...,
+    eps: float = ...,
+    out: Tensor | None = ...,
+) -> Tensor: ...
+@overload
+def layer_norm(
     x: _Foreign,
     weight: _Foreign | None = ...,
     bias: _Foreign | None = ...,
@@ -664,29 +664,19 @@ def layer_norm(
 ) -> Any: ...
 @overload
 def log_softmax(
-    x: Tensor,
-    out: Tensor | None = ...,
-) -> Tensor: ...
-@overload
-def log_softmax(
     x: _NumPy,
     out: _NumPy | None = ...,
 ) -> _NumPy: ...
 @overload
 def log_softmax(
+    x: Tensor,
+    out: Tensor | None = ...,
+) -> Tensor: ...
+@overload
+def log_softmax(
     x: _Foreign,
     out: _Foreign | None = ...,
 ) -> Any: ...
-@overload
-def matmul(
-    a: Tensor,
-    b: Tensor,
-    bias: Tensor | None = ...,
-    activation: Activation | None = ...,
-    precision: Precision | None = ...,
-    out: Tensor | None = ...,
-    dtype: str | None = ...,
-) -> Tensor: ...
 @overload
 def matmul(
     a: _NumPy,
@@ -699,6 +689,16 @@ def matmul(
 ) -> _NumPy: ...
 @overload
 def matmul(
+    a: Tensor,
+    b: Tensor,
+    bias: Tensor | None = ...,
+    activation: Activation | None = ...,
+    precision: Precision | None = ...,
+    out: Tensor | None = ...,
+    dtype: str | None = ...,
+) -> Tensor: ...
+@overload
+def matmul(
     a: _Foreign,
     b: _Foreign,
     bias: _Foreign | None = ...,
@@ -709,28 +709,22 @@ def matmul(
 ) -> Any: ...
 @overload
 def max(
-    x: Tensor,
-    dim: int | None = ...,
-    keepdim: bool = ...,
-) -> Tensor: ...
-@overload
-def max(
     x: _NumPy,
     dim: int | None = ...,
     keepdim: bool = ...,
 ) -> _NumPy: ...
 @overload
 def max(
-    x: _Foreign,
-    dim: int | None = ...,
-    keepdim: bool = ...,
-) -> Any: ...
-@overload
-def mean(
     x: Tensor,
     dim: int | None = ...,
     keepdim: bool = ...,
 ) -> Tensor: ...
+@overload
+def max(
+    x: _Foreign,
+    dim: int | None = ...,
+    keepdim: bool = ...,
+) -> Any: ...
 @overload
 def mean(
     x: _NumPy,
@@ -739,16 +733,16 @@ def mean(
 ) -> _NumPy: ...
 @overload
 def mean(
-    x: _Foreign,
-    dim: int | None = ...,
-    keepdim: bool = ...,
-) -> Any: ...
-@overload
-def min(
     x: Tensor,
     dim: int | None = ...,
     keepdim: bool = ...,
 ) -> Tensor: ...
+@overload
+def mean(
+    x: _Foreign,
+    dim: int | None = ...,
+    keepdim: bool = ...,
+) -> Any: ...
 @overload
 def min(
     x: _NumPy,
@@ -757,22 +751,16 @@ def min(
 ) -> _NumPy: ...
 @overload
 def min(
+    x: Tensor,
+    dim: int | None = ...,
+    keepdim: bool = ...,
+) -> Tensor: ...
+@overload
+def min(
     x: _Foreign,
     dim: int | None = ...,
     keepdim: bool = ...,
 ) -> Any: ...
-@overload
-def mixture_of_experts(
-    x: Tensor,
-    expert: Tensor,
-    gate: Tensor,
-    w1: Tensor,
-    w2: Tensor,
-    b1: Tensor | None = ...,
-    b2: Tensor | None = ...,
-    activation: Activation = ...,
-    checked: bool = ...,
-) -> Tensor: ...
 @overload
 def mixture_of_experts(
     x: _NumPy,
@@ -787,6 +775,18 @@ def mixture_of_experts(
 ) -> _NumPy: ...
 @overload
 def mixture_of_experts(
+    x: Tensor,
+    expert: Tensor,
+    gate: Tensor,
+    w1: Tensor,
+    w2: Tensor,
+    b1: Tensor | None = ...,
+    b2: Tensor | None = ...,
+    activation: Activation = ...,
+    checked: bool = ...,
+) -> Tensor: ...
+@overload
+def mixture_of_experts(
     x: _Foreign,
     expert: _Foreign,
     gate: _Foreign,
@@ -799,16 +799,6 @@ def mixture_of_experts(
 ) -> Any: ...
 @overload
 def mlp(
-    x: Tensor,
-    w1: Tensor,
-    b1: Tensor | None,
-    w2: Tensor,
-    b2: Tensor | None = ...,
-    activation: Activation = ...,
-    out: Tensor | None = ...,
-) -> Tensor: ...
-@overload
-def mlp(
     x: _NumPy,
     w1: _NumPy,
     b1: _NumPy | None,
@@ -817,6 +807,16 @@ def mlp(
     activation: Activation = ...,
     out: _NumPy | None = ...,
 ) -> _NumPy: ...
+@overload
+def mlp(
+    x: Tensor,
+    w1: Tensor,
+    b1: Tensor | None,
+    w2: Tensor,
+    b2: Tensor | None = ...,
+    activation: Activation = ...,
+    out: Tensor | None = ...,
+) -> Tensor: ...
 @overload
 def mlp(
     x: _Foreign,
@@ -829,13 +829,6 @@ def mlp(
 ) -> Any: ...
 @overload
 def rms_norm(
-    x: Tensor,
-    weight: Tensor | None = ...,
-    eps: float = ...,
-    out: Tensor | None = ...,
-) -> Tensor: ...
-@overload
-def rms_norm(
     x: _NumPy,
     weight: _NumPy | None = ...,
     eps: float = ...,
@@ -843,20 +836,18 @@ def rms_norm(
 ) -> _NumPy: ...
 @overload
 def rms_norm(
+    x: Tensor,
+    weight: Tensor | None = ...,
+    eps: float = ...,
+    out: Tensor | None = ...,
+) -> Tensor: ...
+@overload
+def rms_norm(
     x: _Foreign,
     weight: _Foreign | None = ...,
     eps: float = ...,
     out: _Foreign | None = ...,
 ) -> Any: ...
-@overload
-def rotary_embedding(
-    x: Tensor,
-    cosine: Tensor,
-    sine: Tensor,
-    interleaved: bool = ...,
-    backward: bool = ...,
-    out: Tensor | None = ...,
-) -> Tensor: ...
 @overload
 def rotary_embedding(
     x: _NumPy,
@@ -868,6 +859,15 @@ def rotary_embedding(
 ) -> _NumPy: ...
 @overload
 def rotary_embedding(
+    x: Tensor,
+    cosine: Tensor,
+    sine: Tensor,
+    interleaved: bool = ...,
+    backward: bool = ...,
+    out: Tensor | None = ...,
+) -> Tensor: ...
+@overload
+def rotary_embedding(
     x: _Foreign,
     cosine: _Foreign,
     sine: _Foreign,
@@ -875,16 +875,6 @@ def rotary_embedding(
     backward: bool = ...,
     out: _Foreign | None = ...,
 ) -> Any: ...
-@overload
-def sampled_matmul(
-    row: Tensor,
-    column: Tensor,
-    value: Tensor,
-    a: Tensor,
-    b: Tensor,
-    out: Tensor | None = ...,
-    checked: bool = ...,
-) -> Tensor: ...
 @overload
 def sampled_matmul(
     row: _NumPy,
@@ -897,6 +887,16 @@ def sampled_matmul(
 ) -> _NumPy: ...
 @overload
 def sampled_matmul(
+    row: Tensor,
+    column: Tensor,
+    value: Tensor,
+    a: Tensor,
+    b: Tensor,
+    out: Tensor | None = ...,
+    checked: bool = ...,
+) -> Tensor: ...
+@overload
+def sampled_matmul(
     row: _Foreign,
     column: _Foreign,
     value: _Foreign,
@@ -907,18 +907,18 @@ def sampled_matmul(
 ) -> Any: ...
 @overload
 def segment_sum(
-    value: Tensor,
-    start: Tensor,
-    out: Tensor | None = ...,
-    checked: bool = ...,
-) -> Tensor: ...
-@overload
-def segment_sum(
     value: _NumPy,
     start: _NumPy,
     out: _NumPy | None = ...,
     checked: bool = ...,
 ) -> _NumPy: ...
+@overload
+def segment_sum(
+    value: Tensor,
+    start: Tensor,
+    out: Tensor | None = ...,
+    checked: bool = ...,
+) -> Tensor: ...
 @overload
 def segment_sum(
     value: _Foreign,
@@ -928,25 +928,19 @@ def segment_sum(
 ) -> Any: ...
 @overload
 def softmax(
-    x: Tensor,
-    out: Tensor | None = ...,
-) -> Tensor: ...
-@overload
-def softmax(
     x: _NumPy,
     out: _NumPy | None = ...,
 ) -> _NumPy: ...
 @overload
 def softmax(
+    x: Tensor,
+    out: Tensor | None = ...,
+) -> Tensor: ...
+@overload
+def softmax(
     x: _Foreign,
     out: _Foreign | None = ...,
 ) -> Any: ...
-@overload
-def stencil(
-    x: Tensor,
-    weight: Tensor,
-    out: Tensor | None = ...,
-) -> Tensor: ...
 @overload
 def stencil(
     x: _NumPy,
@@ -955,16 +949,16 @@ def stencil(
 ) -> _NumPy: ...
 @overload
 def stencil(
+    x: Tensor,
+    weight: Tensor,
+    out: Tensor | None = ...,
+) -> Tensor: ...
+@overload
+def stencil(
     x: _Foreign,
     weight: _Foreign,
     out: _Foreign | None = ...,
 ) -> Any: ...
-@overload
-def sum(
-    x: Tensor,
-    dim: int | None = ...,
-    keepdim: bool = ...,
-) -> Tensor: ...
 @overload
 def sum(
     x: _NumPy,
@@ -973,20 +967,26 @@ def sum(
 ) -> _NumPy: ...
 @overload
 def sum(
+    x: Tensor,
+    dim: int | None = ...,
+    keepdim: bool = ...,
+) -> Tensor: ...
+@overload
+def sum(
     x: _Foreign,
     dim: int | None = ...,
     keepdim: bool = ...,
 ) -> Any: ...
 @overload
 def topk(
-    x: Tensor,
-    k: NotNegative,
-) -> tuple[Tensor, Tensor]: ...
-@overload
-def topk(
     x: _NumPy,
     k: NotNegative,
 ) -> tuple[_NumPy, _NumPy]: ...
+@overload
+def topk(
+    x: Tensor,
+    k: NotNegative,
+) -> tuple[Tensor, Tensor]: ...
 @overload
 def topk(
     x: _Foreign,

@@ -14,9 +14,10 @@ from vkernels.ir.errors import OptionError, UntrustedError
 from ..exits import Code
 from ..formatting import printable
 from ..options import Json
+from ..plain_help import Commands
 from ..results import check_writable, console_for, write_results
 
-app = typer.Typer(help="Show, verify, compare and merge bundles; their code is not run.", no_args_is_help=True)
+app = Commands(help="Show, verify, compare and merge bundles; their code is not run.", no_args_is_help=True)
 
 File = Annotated[Path, typer.Argument(metavar="FILE.vkb", help="A bundle.")]
 Trust = Annotated[

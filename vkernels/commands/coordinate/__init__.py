@@ -10,6 +10,7 @@ import typer
 
 from ..formatting import format_seconds
 from ..options import Json
+from ..plain_help import Commands
 from ..results import check_writable, console_for, table_of, write_results
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from vkernels.runtime.coordinator.status import ProcessStatus
 
-app = typer.Typer(help="Show how processes share this machine's CPU by priority.", no_args_is_help=True)
+app = Commands(help="Show how processes share this machine's CPU by priority.", no_args_is_help=True)
 
 LEAST_SECONDS = 0.1
 

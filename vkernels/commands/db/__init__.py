@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import typer
-
+from ..plain_help import Commands
 from .entries import export, import_, list_, merge, prune, show
 from .profiles import profiles
 
-app = typer.Typer(help="Show, prune and exchange the entries of the tuning database.", no_args_is_help=True)
+app = Commands(help="Show, prune and exchange the entries of the tuning database.", no_args_is_help=True)
 app.command("list")(list_)
 app.command("show")(show)
 app.command("export")(export)

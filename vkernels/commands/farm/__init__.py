@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import typer
-
+from ..plain_help import Commands
 from . import jobs, machines, simulate
 
-app = typer.Typer(help="Tune kernels of many users on many machines (with Ray).", no_args_is_help=True)
+app = Commands(help="Tune kernels of many users on many machines (with Ray).", no_args_is_help=True)
 app.command("start")(machines.start)
 app.command("join")(machines.join)
 app.command("user")(machines.user)

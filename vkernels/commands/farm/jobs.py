@@ -27,7 +27,7 @@ Login = Annotated[
 ]
 Kernels = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[KERNEL…]", help="all, library kernels or families, or FILE.py:KERNEL (is executed)."),
+    typer.Argument(metavar="KERNEL…", help="all, library kernels or families, or FILE.py:KERNEL (is executed)."),
 ]
 Model = Annotated[
     str | None,

@@ -45,7 +45,7 @@ Buffer = Annotated[int, typer.Option(min=0, help="Machines to keep on beyond tho
 Most = Annotated[int, typer.Option(min=1, help="Machines to have on at most.")]
 Broker = Annotated[bool, typer.Option("--broker", help="Let idle machines measure what was only modelled so far.")]
 
-Address = Annotated[str | None, typer.Argument(metavar="[ADDRESS]", help="HOST:PORT that `vk farm start` printed.")]
+Address = Annotated[str | None, typer.Argument(metavar="ADDRESS", help="HOST:PORT that `vk farm start` printed.")]
 TokenFile = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Copy of the head's file that lets machines join.")
 ]

@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from ..options import Constants, DType, Json, Kernel, Shape
+from ..plain_help import Commands
 
-app = typer.Typer(
+app = Commands(
     help="Record a training step, plan its memory, and run it with less device memory.", no_args_is_help=True
 )
 
@@ -26,7 +27,7 @@ TraceFile = Annotated[
 ScheduleFile = Annotated[
     Path | None,
     typer.Argument(
-        metavar="[SCHEDULE]", help="File written by `vk memory plan --out`. Default: simulate every strategy."
+        metavar="SCHEDULE", help="File written by `vk memory plan --out`. Default: simulate every strategy."
     ),
 ]
 PlanDevice = Annotated[

@@ -25,7 +25,7 @@ NONE = "none"
 Kernels = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[KERNEL…]", help="all, library kernels or families, or FILE.py:KERNEL (the file is executed)."
+        metavar="KERNEL…", help="all, library kernels or families, or FILE.py:KERNEL (the file is executed)."
     ),
 ]
 Target = Annotated[
