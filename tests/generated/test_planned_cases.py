@@ -56,8 +56,8 @@ def test_many_chosen_plans_fit_and_compute_what_was_written():
 def test_another_computation_than_the_written_one_is_a_failure(monkeypatch, on_gpu):
     """So the cases above can fail: every addition is made a subtraction on the way."""
 
-    def with_another_operation(module, plan, facts, apply_plan=code.apply_plan):
-        mapped = apply_plan(module, plan, facts)
+    def with_another_operation(module, plan, facts, overlap, apply_plan=code.apply_plan):
+        mapped = apply_plan(module, plan, facts, overlap=overlap)
         for op in [op for op in mapped.walk() if isinstance(op, arith.AddfOp)]:
             op.parent_block().insert_op_before(made := arith.SubfOp(op.lhs, op.rhs), op)
             op.result.replace_all_uses_with(made.result)

@@ -43,7 +43,7 @@ def cpu_pipeline(plan: Plan, facts: Facts, scales: bool = False, units: tuple[st
 
     return (
         SplitPhases(),
-        ApplyPlan(plan, facts, units),
+        ApplyPlan(plan, facts, units, overlap=True),
         KeepBetweenPrograms(),
         FillTails(),
         BlockSums(),

@@ -76,10 +76,10 @@ def mapped_by(
     module = subject.split if case.same is None else subject.merged(case.same)
     facts = facts_of(subject, plan, case, sizes, exact, on_gpu, of)
     try:
-        return apply_plan(module, plan, facts), facts
+        return apply_plan(module, plan, facts, overlap=not on_gpu), facts
     except PlanError:
         facts = facts_of(subject, plan, case, sizes, True, on_gpu, of)
-        return apply_plan(module, plan, facts), facts
+        return apply_plan(module, plan, facts, overlap=not on_gpu), facts
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ def check(seed: int, counts: Counts, native: bool = True, plans: int = PLANS) ->
         plain = number == 0 and plans > 1
         plan, facts = random_plan(kernel, split, choose, plain=plain), random_facts(kernel, choose)
         try:
-            mapped = apply_plan(module, plan, facts)
+            mapped = apply_plan(module, plan, facts, overlap=True)
         except PlanError as error:
             counts.refused[str(error)] += 1
             continue
@@ -95,7 +95,7 @@ def check(seed: int, counts: Counts, native: bool = True, plans: int = PLANS) ->
         last = what, mapped
     if last is None and not programs_race(_kernel_of(module)):
         bottom, _ = bottom_plan(read_space(_kernel_of(module), kernel.sizes, SMALL))
-        mapped = apply_plan(module, bottom, Facts(kernel.sizes, distinct=True))
+        mapped = apply_plan(module, bottom, Facts(kernel.sizes, distinct=True), overlap=True)
         verify_mapped(mapped)
         _compare(kernel, expected, _run(mapped, kernel), f"seed {seed}: the bottom rung: {bottom}")
     if native and last is not None:
@@ -126,7 +126,7 @@ def _check_aliased(kernel: Kernel, module: ModuleOp, seed: int, counts: Counts, 
         plan, facts = random_plan(kernel, split, choose, plain=number == 0), random_facts(kernel, choose)
         facts = replace(facts, strides=_strides(facts, kernel.arguments, arguments, same), distinct=True)
         try:
-            mapped = apply_plan(merged, plan, facts)
+            mapped = apply_plan(merged, plan, facts, overlap=True)
         except PlanError as error:
             counts.refused[str(error)] += 1
             continue
@@ -226,7 +226,7 @@ def mapped_of(seed: int, number: int) -> tuple[Kernel, ModuleOp, Plan, Facts, Mo
     for n in range(number + 1):
         plan, facts = random_plan(kernel, split, choose, plain=n == 0), random_facts(kernel, choose)
         try:
-            mapped = apply_plan(module, plan, facts)
+            mapped = apply_plan(module, plan, facts, overlap=True)
         except PlanError:
             continue
         choose.choice([None, choose.getrandbits(20)])

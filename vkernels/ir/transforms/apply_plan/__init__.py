@@ -42,6 +42,7 @@ from .structure import emit_block
 class ApplyPlan(ModulePass):
     """Replace every `vk.kernel` of a module by a `vk.mapped`, by a plan. `facts`: what the code may rely on.
     `units`: the dot units of the processor, by name. `gpu`: the code is for one, with `warp` threads in a warp.
+    `overlap`: the last tile of an axis may lie over some of the tile before, which then stores the same twice.
 
     Raises `PlanError` where the plan does not fit the kernel.
     """
@@ -54,13 +55,15 @@ class ApplyPlan(ModulePass):
     units: tuple[str, ...] = ()
     gpu: bool = False
     warp: int = 32
+    overlap: bool = False
 
     def apply(self, context: Context, module: ModuleOp) -> None:
         split_phases(module)
         block = module.body.block
         for op in [*block.ops]:
             if isinstance(op, KernelOp):
-                block.insert_op_before(map_kernel(op, self.plan, self.facts, self.units, self.gpu, self.warp), op)
+                how = self.units, self.gpu, self.warp, self.overlap
+                block.insert_op_before(map_kernel(op, self.plan, self.facts, *how), op)
             block.erase_op(op)
 
 
@@ -76,11 +79,12 @@ class _TextOptions(ModulePass):
     name = "apply-plan"
     units: tuple[str, ...]
     gpu: bool
+    overlap: bool
 
     def apply(self, context: Context, module: ModuleOp) -> None:
         plan = Plan(**{name: _value(kind, getattr(self, name)) for name, kind in PLAN_TYPES.items()})
         facts = Facts(**{name: _value(kind, getattr(self, name)) for name, kind in _FACTS.items()})
-        ApplyPlan(plan, facts, self.units, self.gpu).apply(context, module)
+        ApplyPlan(plan, facts, self.units, self.gpu, overlap=self.overlap).apply(context, module)
 
 
 ApplyPlanOptions = make_dataclass(
@@ -90,31 +94,35 @@ ApplyPlanOptions = make_dataclass(
         for plain, kinds in ((Plan(), PLAN_TYPES), (Facts(), _FACTS))
         for name, kind in kinds.items()
     ]
-    + [("units", tuple[str, ...], ()), ("gpu", bool, False)],
+    + [("units", tuple[str, ...], ()), ("gpu", bool, False), ("overlap", bool, False)],
     bases=(_TextOptions,),
     frozen=True,
 )
 
 
-def apply_plan(module: ModuleOp, plan: Plan, facts: Facts, units: Sequence[str] = ()) -> ModuleOp:
+def apply_plan(
+    module: ModuleOp, plan: Plan, facts: Facts, units: Sequence[str] = (), overlap: bool = False
+) -> ModuleOp:
     """A new module with every `vk.kernel` of `module`, which is not changed, mapped by the plan.
 
     Kernels without phases are split into phases first. `facts`: what the compiled kernel may rely on. `units`: the
-    dot units of the processor, by name.
+    dot units of the processor, by name. `overlap`: as `ApplyPlan` has it.
     Raises `PlanError` where the plan does not fit the kernel: an axis it does not name or that does not exist, an
     impossible home, memory for an axis whose extent the facts do not give.
     """
     if not any(isinstance(op, PhaseOp) for op in module.walk()):
         module = module.clone()
         split_phases(module)
-    return ModuleOp([map_kernel(op, plan, facts, units) for op in module.body.block.ops if isinstance(op, KernelOp)])
+    kernels = [op for op in module.body.block.ops if isinstance(op, KernelOp)]
+    return ModuleOp([map_kernel(op, plan, facts, units, overlap=overlap) for op in kernels])
 
 
 def map_kernel(
-    kernel: KernelOp, plan: Plan, facts: Facts, units: Sequence[str] = (), gpu: bool = False, warp: int = 32
-) -> MappedOp:
+    kernel: KernelOp, plan: Plan, facts: Facts, units: Sequence[str] = (), gpu: bool = False, warp: int = 32,
+    overlap: bool = False,
+) -> MappedOp:  # fmt: skip
     """Map a kernel in phases by a plan, dots to these units where they can be. `gpu`: for one, with `warp` threads in a
-    warp. The kernel is not changed."""
+    warp. `overlap`: as `ApplyPlan` has it. The kernel is not changed."""
     planned = plan_kernel(kernel, plan, facts, for_units=bool(units))
     check_plan(planned)
     names = [parameter.data for parameter in kernel.parameters]
@@ -126,7 +134,7 @@ def map_kernel(
     top = LoopFrame(mapped.body.block)
     top.location = kernel.location
     top.values.update(zip(kernel.body.block.args, mapped.body.block.args, strict=True))
-    state = MappingState(planned.analysis, planned.schedule, plan, facts, top, gpu, warp)
+    state = MappingState(planned.analysis, planned.schedule, plan, facts, top, gpu, warp, overlap)
     state.words = find_word_dots(planned, units)
     state.word_homes = words_in_homes(planned, state.words)
     emit_sizes(state)

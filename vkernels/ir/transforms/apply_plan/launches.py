@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import i64
 from xdsl.ir import Block, Region, SSAValue
 
 from ...analysis.axes import MappedAxis
+from ...analysis.repeatable import may_repeat
 from ...dialect import LaunchOp, RangeOp, ScratchOp, arith
 from ...plan import Home
 from .access import value_in
@@ -94,9 +95,11 @@ def emit_variants(
     """The body for programs with full tiles, and for those with partial tiles; only one if facts decide.
 
     On a CPU straight code also has a variant for programs whose tiles are partial along the lanes alone: a mask that
-    each row has of its own costs more than one that all rows share.
+    each row has of its own costs more than one that all rows share. Where tiles may overlap, the last tile of an axis
+    ends where the axis does, over some of the tile before it, and is full: only tiles longer than the axis are partial.
     """
     left: dict[str, SSAValue] = {}
+    overlaps = _may_overlap(state)
     for axis in tiles:
         coordinate = state.coordinates[axis.name]
         base = frame.combined(arith.MuliOp, coordinate, frame.number(axis.size))
@@ -106,6 +109,9 @@ def emit_variants(
         frame.spans[axis.name] = Span(None if alone else base, None)
         if not axis.exact:
             extent = value_in(state, frame, axis.extent)
+            if overlaps and not alone:
+                base = _moved_back(frame, base, extent, axis.size)
+                frame.spans[axis.name] = Span(base, None)
             left[axis.name] = extent if alone else frame.combined(arith.SubiOp, extent, base)
     partial = [tuple(left)]
     if not any(axis.has_one_program and not axis.exact for axis in tiles):
@@ -113,6 +119,18 @@ def emit_variants(
         some = [along] if along and len(left) > 1 and _is_straight(state) else []
         partial = [(), *some, *partial] if left else partial
     _emit_first(state, frame, left, partial, body)
+
+
+def _moved_back(frame: LoopFrame, base: SSAValue, extent: SSAValue, size: int) -> SSAValue:
+    """Where a tile begins that does not reach beyond the axis, if that is as long as the tile."""
+    last = frame.combined(arith.SubiOp, extent, frame.number(size))
+    return frame.combined(arith.MaxSIOp, frame.combined(arith.MinSIOp, base, last), frame.number(0))
+
+
+def _may_overlap(state: MappingState) -> bool:
+    """Whether tiles may overlap: in straight code that nothing outlasts but what it stores to the caller's tensors."""
+    outlasts = state.lasting or state.packed or state.k_major or state.partials or state.plan.packs
+    return state.overlap and _is_straight(state) and state.facts.distinct and not outlasts and may_repeat(state.kernel)
 
 
 def _is_straight(state: MappingState) -> bool:

@@ -80,12 +80,13 @@ class MappingState(PlannedKernel):
     reduction or scan. `begins`: what scans of this program's part of a split axis begin with, by their results.
     `exclusive`: tensors that no two programs of the launch update at once. `copies`: private copies of those, where
     there are several, with the number of the program's own. `k_major`: copies of tensors that loads read in their
-    place. `warp`: threads of a GPU's warp.
+    place. `warp`: threads of a GPU's warp. `overlap`: tiles may lie over one another, as `ApplyPlan` has it.
     """
 
     top: LoopFrame
     gpu: bool = False
     warp: int = 32
+    overlap: bool = False
     launch: LoopFrame | None = None
     tiles: frozenset[str] | None = None
     coordinates: dict[str, SSAValue] = field(default_factory=dict)
