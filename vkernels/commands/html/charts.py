@@ -49,7 +49,7 @@ class BarChart:
     title: str
     rows: Sequence[BarRow]
     width: float = 760.0
-    left: float = 150.0
+    left: float = 168.0
     right: float = 130.0
     row_height: float = 26.0
     corner: str = ""

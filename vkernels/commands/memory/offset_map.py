@@ -15,6 +15,8 @@ MAX_BLOCKS = 6000
 GLOBAL = "#adb5bd"
 COLOURS = ("#4c7fd0", "#d9822b", "#2b8a3e", "#ae3ec9", "#0c8599", "#e8590c", "#5f3dc4", "#66a80f", "#c2255c", "#1971c2")
 """Of blocks, by name; tensors that outlive the iteration are grey."""
+EDGE = "#868e96"
+"""Of every block: seen on paper and in the dark, even around blocks of a few bytes."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ def plot_map(plots: Plots, found: OffsetMap, id: str = "map") -> None:
         x=[(start + end) / 2 for _, start, end in parts], width=[end - start for _, start, end in parts],
         base=[block.offset / scale for block, _, _ in parts], y=[block.size / scale for block, _, _ in parts],
         hovertext=[plain(_text(block, end - start, found.unit)) for block, start, end in parts], hoverinfo="text",
-        marker={"color": [_colour(block) for block, _, _ in parts], "line": {"width": 0.5, "color": "#ffffff"}},
+        marker={"color": [_colour(block) for block, _, _ in parts], "line": {"width": 0.5, "color": EDGE}},
         showlegend=False,
     )  # fmt: skip
     if found.capacity is not None:
