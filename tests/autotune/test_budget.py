@@ -167,21 +167,22 @@ def history_of(database: Database, space: PlanSpace) -> History:
 
 
 def test_a_short_run_knows_the_best_plans_of_long_ones(tmp_path: Path):
-    every = read(TASK, slice_limits("cpu"))
-    outside = [point for point in every.space.listed if SPACE.point(every.plan(point)) is None]
+    few, limits = 100, slice_limits("cpu")
+    every, short = read(TASK, limits), read(TASK, limits, few)
+    outside = [point for point in every.space.listed if short.point(every.plan(point)) is None]
     assert outside, "the short run's space is smaller"
     slow, chosen = every.plan(outside[0]), every.plan(outside[-1])
     with Database.open(str(tmp_path / "a.sqlite")) as database:
-        history = history_of(database, SPACE)
+        history = history_of(database, short)
         history.add(Candidate(slow, {}), Measurement(2.0, 2.0, 2.0, 9), 0)
         history.add(Candidate(chosen, {}), Measurement(1.0, 1.0, 1.0, 9), 1, final=True)
         assert history.best_plans({}) == [chosen, slow]
-        space = read(TASK, slice_limits("cpu"), MIN_POINTS, history.best_plans)
+        space = read(TASK, limits, few, history.best_plans)
         points = [space.point(plan) for plan in (chosen, slow)]
         assert all(point in space.space for point in points)
         assert [space.plan(point) for point in points] == [chosen, slow]
         assert [each.final for each in history.before(space)] == [False, True]
-    assert space.default == SPACE.default or space.plan(space.default) == SPACE.plan(SPACE.default)
+    assert space.default == short.default or space.plan(space.default) == short.plan(short.default)
 
 
 def test_plans_that_do_not_fit_stay_out_of_a_space(tmp_path: Path):

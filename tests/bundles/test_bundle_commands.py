@@ -147,24 +147,28 @@ def test_looking_at_bundles_needs_no_compiler(net, tmp_path):
 
 
 def test_names_of_strangers_do_not_control_the_terminal(run_vk, built, net, tmp_path, monkeypatch):  # noqa: F811
-    import msgspec
+    """What a manifest says of how it was made is escaped; names of kernels, targets and rungs are refused."""
+    from msgspec.structs import replace
 
     monkeypatch.setenv("COLUMNS", "200")
     manifest, files = built
     evil = "\x1b[2J\x1b]0;title\x07\u202e"
     kernel = manifest.kernels[0]
-    codes = tuple(msgspec.structs.replace(code, target=evil, rung=evil) for code in kernel.variants[0].codes)
-    variant = msgspec.structs.replace(kernel.variants[0], codes=codes)
-    renamed = msgspec.structs.replace(kernel, name=evil, variants=(variant,))
-    changed = msgspec.structs.replace(kernel, source="0" * 64, variants=(variant,))
-    made = msgspec.structs.replace(manifest.provenance, command=evil, vkernels=evil, time=evil)
-    other, third = tmp_path / "other.vkb", tmp_path / "third.vkb"
-    write_bundle(other, msgspec.structs.replace(manifest, provenance=made, kernels=(renamed, changed)), files)
-    rename = msgspec.structs.replace(renamed, source="0" * 64)
-    write_bundle(third, msgspec.structs.replace(manifest, kernels=(rename,)), files)
-    for command in (
-        ["show", other], ["diff", net, other], ["merge", other, third, "--trust-unsigned", "-o", tmp_path / "both.vkb"],
-    ):  # fmt: skip
+    variant = kernel.variants[0]
+    other, refused = tmp_path / "other.vkb", tmp_path / "refused.vkb"
+    made = replace(manifest.provenance, command=evil, vkernels=evil, time=evil)
+    write_bundle(other, replace(manifest, provenance=made, kernels=(replace(kernel, source="0" * 64),)), files)
+
+    def run(*command: object) -> str:
         _, output, errors = run_vk("bundle", *command)
-        assert "\\x1b[2J" in output + errors
         assert not {"\x1b", "\x07", "\u202e"} & set(output + errors)
+        return output + errors
+
+    assert "\\x1b[2J" in run("show", other)
+    run("diff", net, other)
+    run("merge", net, other, "--trust-unsigned", "-o", tmp_path / "both.vkb")
+    codes = [tuple(replace(code, **{field: evil}) for code in variant.codes) for field in ("target", "rung")]
+    named = [replace(kernel, variants=(replace(variant, codes=each),)) for each in codes]
+    for wrong in (replace(kernel, name=evil), *named):
+        write_bundle(refused, replace(manifest, kernels=(wrong,)), files)
+        assert "the manifest cannot be read" in run("show", refused)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from vkernels.compiler.workers.jobs import CompileJob
 from vkernels.ir.dialect import context, tt
 from vkernels.ir.interpret.ttir import RuntimeMemory, TensorRegion, run_ttir
 from vkernels.ir.lowering.ttir.state import SLOT_BYTES
+from vkernels.runtime.coordinator import gap_filling
 from vkernels.runtime.gpu.device import GpuDevice
 from vkernels.runtime.gpu.loading import HIDDEN
 from vkernels.runtime.interpret import memory_of
@@ -96,7 +98,10 @@ class FakeDriver:
     Native code launches through `launch_address`, which calls `launch` unless `answers` has error codes to give first.
     """
 
+    numbers = count()
+
     def __init__(self, blocks: int = 2, device: int = 0):
+        self.number = next(self.numbers)  # no device remembers calls of low priority that others ran
         self.blocks, self.device, self.captures = blocks, device, False
         self.loaded: list[tuple[bytes, str, int]] = []
         self.launches: list[Launched] = []
@@ -138,7 +143,7 @@ class FakeDriver:
         return len(function_in(parsed(self.loaded[function - 1][0])).body.block.args) + HIDDEN
 
     def identity(self, device: int) -> str:
-        return f"fake-{device}"
+        return f"fake-{self.number}-{device}"
 
     def current_device(self) -> int:
         return self.device
@@ -237,6 +242,7 @@ def descriptor_bytes(function: tt.FuncOp) -> int:
 def use(monkeypatch: Any, driver: FakeDriver, compile_jobs: Callable[..., Any] = compile_fake) -> GpuDevice:
     """Let launches find this driver for every device, and compile so; code that was loaded on others is dropped."""
     default_session()._kernels.clear()
+    gap_filling.FILLINGS.clear()
     target = driver.target(0)
     device = GpuDevice(0, driver, target, limits_of(target))
     devices = {"cuda:0": device, "cuda:1": replace(device, number=1)}
