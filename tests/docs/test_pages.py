@@ -30,6 +30,7 @@ PAGES = [
     "farm.md",
     "library.md",
     "memory.md",
+    "memory-placement.md",
     "memory-running.md",
     "needs.md",
     "planning.md",
@@ -37,6 +38,7 @@ PAGES = [
     pytest.param("tutorial.md", marks=pytest.mark.thorough),  # it compiles much
     pytest.param("debugging.md", marks=pytest.mark.thorough),  # it compiles much
     "spdnn.md",
+    "tuning.md",
     *(
         pytest.param(f"library/{page.name}", marks=pytest.mark.thorough if page.stem == "finite-elements" else ())
         for page in sorted((DOCS / "library").glob("*.md"))

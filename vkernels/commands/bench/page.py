@@ -23,7 +23,10 @@ Rows = Sequence[tuple[Size, NetworkMeasurement, NetworkRun]]
 
 
 def rates(rows: Rows, ceilings: MachinePeaks) -> BarChart:
-    """For each network of one class the executed edges a second, and the real ones among them as a darker bar."""
+    """For each network of one class the executed edges a second, and the real ones among them as a darker bar.
+
+    More edges may be real than are executed, where equal outputs are computed once: then all of the bar is dark.
+    """
     found = [(str(size), NetworkRates.of(run, measured, ceilings)) for size, measured, run in rows]
     top = max(ceilings.gathers, *(rate.executed for _, rate in found))
     bars = []
@@ -33,8 +36,8 @@ def rates(rows: Rows, ceilings: MachinePeaks) -> BarChart:
             Segment(rate.executed / top, "room", title),
             Segment(min(rate.real, rate.executed) / top, "need", title),
         )
-        bars.append(BarRow(name, segments, _rate(rate.real), rate.executed / top))
-    heads = [(0.4, "real, of executed; line: most gathers from cache")]
+        bars.append(BarRow(name, segments, _rate(rate.executed), rate.executed / top))
+    heads = [(0.4, "executed, darker: real; line: most gathers")]
     return _chart("Edges a second by network", bars, heads=heads, limit=ceilings.gathers / top)
 
 
