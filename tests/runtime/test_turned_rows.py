@@ -93,7 +93,7 @@ def test_any_strides_of_rows_are_right(random, strides):
 
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("chunk", [16, 32, 64])
-@pytest.mark.parametrize("rows", [1, 4, 8, 12])
+@pytest.mark.parametrize("rows", [1, 3, 4, 5, 6, 8, 12])
 def test_rows_are_turned_within_loops(random, chunk, rows):
     x, y = filled(random, (203, 57), torch.float32), filled(random, (57, 203), torch.float32)
     out, _ = poisoned((57, 203), torch.float32)
@@ -116,6 +116,28 @@ def test_rows_are_loaded_whole_and_not_gathered():
     text = kernel.compile(x, out).stages["llvm"]
     assert "shufflevector" in text
     assert "masked.gather" not in text
+
+
+@pytest.mark.sample(3)
+@pytest.mark.parametrize("lanes", ["i", "j"], ids=["stored", "loaded"])
+@pytest.mark.parametrize("side", [2, 3, 5, 6, 7, 9, 13, 19])
+def test_rows_of_any_length_are_turned(random, side, lanes):
+    """Whole ones; nothing beside them is read into elements, or written."""
+    x = filled(random, (2, 48, side) if lanes == "j" else (2, side, 48), torch.float32)
+    out, room = poisoned(tuple(x.mT.shape), torch.float32)
+    tiles = {"b": 1, "i": side, "j": 16} if lanes == "j" else {"b": 1, "i": 16, "j": side}
+    kernel = by(turned, vk.Plan(tiles, {}, lanes=lanes, order=("b", "i", "j")))
+    kernel(x, out)
+    assert torch.equal(out, x.mT)
+    assert (room[:64] == 99).all()
+    assert (room[-64:] == 99).all()
+
+
+@pytest.mark.parametrize("side", [2, 3, 5, 6, 7, 12])
+def test_short_rows_are_not_gathered(side):
+    x, out = torch.zeros(1, 64, side), torch.zeros(1, side, 64)
+    kernel = by(turned, vk.Plan({"b": 1, "i": side, "j": 16}, {}, lanes="j", order=("b", "i", "j")))
+    assert "masked.gather" not in kernel.compile(x, out).stages["llvm"]
 
 
 @vk.kernel

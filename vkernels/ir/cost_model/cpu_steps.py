@@ -8,7 +8,7 @@ from functools import reduce
 import numpy as np
 
 from ..analysis.dot_order import MOST_ADDRESSES
-from ..analysis.turned_rows import GATHERED, LEAST_TURNED
+from ..analysis.turned_rows import GATHERED, row_blocks, shuffles_of_rows
 from ..core_costs import CoreCosts
 from ..limits import Limits
 from .atomics import update_cycles
@@ -92,8 +92,9 @@ def step_cycles(step: LoopStep, loop: Loop, at: PlanBatch, limits: Limits, width
         if _are_moved_alone(touch):
             beside = np.maximum(beside, at.tile(step.axes))  # each is shuffled
     if (rows := turned_rows(step, at, width)) is not None:
-        beside = np.where(rows >= LEAST_TURNED, slots(step.axes, at, width) * _shuffles(rows, width), beside)
-        cost = np.where(rows >= LEAST_TURNED, at.tile(step.axes) / rows, cost)
+        blocks, shuffles = _blocks(rows, width), _shuffles(rows, width)
+        beside = np.where(blocks > 0, slots(step.axes, at, width) * shuffles / rows, beside)
+        cost = np.where(blocks > 0, at.tile(step.axes) * blocks / rows, cost)
     arithmetic = _plus(arithmetic, beside, 1)
     hops = core.crossed * _splits(step, at, width) + _selected(step, loop, at) / depth_of(step, words)
     hops = hops + cycles_of_hops(step, loop, at, limits) + _waited(step, at, limits)
@@ -272,13 +273,17 @@ def turned_rows(step: LoopStep, at: PlanBatch, width: int) -> Numbers | None:
         return None
     if touch.is_laid_out or touch.place in at.choices.packs or touch.scattered or touch.guarded or touch.apart:
         return None
-    rows = np.asarray(at.size(touch.run)).astype(np.int64)
-    return np.minimum(rows & -rows, width)
+    return np.asarray(at.size(touch.run)).astype(np.int64)
+
+
+def _blocks(rows: Numbers, width: int) -> Numbers:
+    """Blocks that a row is cut into; 0 where rows are not turned."""
+    return np.vectorize(lambda length: len(row_blocks(int(length), width)), otypes=[float])(rows)
 
 
 def _shuffles(rows: Numbers, width: int) -> Numbers:
-    """Shuffles of a register that is turned: in blocks of so many rows, which are joined first or split last."""
-    return np.log2(np.maximum(1, rows)) + width / rows - 1
+    """Shuffles of the blocks that turn a row of each lane."""
+    return np.vectorize(lambda length: shuffles_of_rows(int(length), width), otypes=[float])(rows)
 
 
 def across(axes: tuple[str, ...], reduced: str, at: PlanBatch, width: int, halving: float) -> Numbers:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from xdsl.dialects.builtin import AnyFloat, f32, i1
@@ -149,16 +149,17 @@ def lower_load(state: LlvmState, operation: AccessOp) -> None:
         state.for_units[operation.result] = access
         return
     element = memory_element(element_of(operation.tile), operation)
+    makers: Iterable[Callable[[], str]]
+    if (blocks := turned_blocks(access)) is not None:
+        makers = load_turned(access, blocks, element, element_bytes(element))
+    else:
+        makers = (partial(load, access, place, element) for place in access.places())
     if is_for_dots(state, operation):
         steps = {axis: access.known_step(axis) for axis, _ in access.layout.row_axes}
-        late = LateNames([partial(load, access, place, element) for place in access.places()], steps)
+        late = LateNames([*makers], steps)
         state.values[operation.results[0]] = RegisterTile(access.layout, element, late)
         return
-    blocks = turned_blocks(access)
-    if blocks is None:
-        names = [load(access, place, element) for place in access.places()]
-    else:
-        names = load_turned(access, blocks, element, element_bytes(element))
+    names = [make() for make in makers]
     if element_of(operation.tile) == i1:
         names = [
             state.emit.pure(f"arith.cmpi ne, {name}, {state.emit.filled('0', 'i8', w)} : {vector('i8', w)}")

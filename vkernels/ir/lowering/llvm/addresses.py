@@ -94,6 +94,11 @@ class AddressedAccess:
             first = self._row_pointer({**register.positions, axis: register.positions[axis] - beyond})
         return Address(pointer, step, active, register.width, apart, first, beyond * self.known_step(axis))
 
+    def unmasked(self, register: Register) -> Address:
+        """The address of a register of which all elements are active."""
+        pointer, step, apart = self._lanes(self._row_pointer(register.positions), register)
+        return Address(pointer, step, None, register.width, apart)
+
     @property
     def is_guarded(self) -> bool:
         """Whether elements may be beyond the tensor."""
