@@ -12,6 +12,7 @@ import typer
 
 from vkernels.ir.errors import OptionError
 
+from . import complete
 from .options import Constants, DType, Layouts
 from .results import check_writable, console_for, progress_bar
 
@@ -20,13 +21,18 @@ if TYPE_CHECKING:
 
 Kernels = Annotated[
     list[str],
-    typer.Argument(metavar="KERNEL…", help="Library kernels, FILE.py:KERNEL, or FILE.py:FUNCTION → (program, inputs)."),
+    typer.Argument(
+        metavar="KERNEL…",
+        autocompletion=complete.kernels,
+        help="Library kernels, FILE.py:KERNEL, or FILE.py:FUNCTION → (program, inputs).",
+    ),
 ]
 Output = Annotated[Path, typer.Option("-o", "--output", metavar="FILE.vkb", help="The bundle to write.")]
 Targets = Annotated[
     str,
     typer.Option(
         metavar="NAME,…",
+        autocompletion=complete.targets,
         help="cpu (this machine's), cpu:x86-64-v3, cpu:x86-64-v4+avx512vnni, cpu:aarch64, h100-sxm5-80, mi300x, …",
     ),
 ]

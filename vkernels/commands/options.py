@@ -14,8 +14,15 @@ from vkernels.targets.present import present_cpu
 from vkernels.targets.processors import processor_targets
 from vkernels.targets.slices import present_slices, slice_of, split_names, target_or_slice
 
+from . import complete
+
 Kernel = Annotated[
-    str, typer.Argument(metavar="KERNEL", help="A library kernel, or FILE.py:KERNEL (the file is executed).")
+    str,
+    typer.Argument(
+        metavar="KERNEL",
+        autocompletion=complete.kernels,
+        help="A library kernel, or FILE.py:KERNEL (the file is executed).",
+    ),
 ]
 Shape = Annotated[
     str | None,

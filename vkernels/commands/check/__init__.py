@@ -13,6 +13,7 @@ import typer
 from vkernels.compiler.judged_plans import JUDGED
 from vkernels.ir.errors import OptionError
 
+from .. import complete
 from ..exits import Code
 from ..options import (
     Cache,
@@ -48,12 +49,17 @@ Kernels = Annotated[
     list[str],
     typer.Argument(
         metavar="KERNEL…",
+        autocompletion=complete.kernels,
         help="all, library kernels, or FILE.py:KERNEL (a vk.kernel or a plain Triton kernel; the file is executed).",
     ),
 ]
 Targets = Annotated[
     str,
-    typer.Option(metavar="all|NAME,…", help="Targets from `vk targets`, or slices of them: h100-sxm5-80:1g.10gb."),
+    typer.Option(
+        metavar="all|NAME,…",
+        autocompletion=complete.targets,
+        help="Targets from `vk targets`, or slices of them: h100-sxm5-80:1g.10gb.",
+    ),
 ]
 Own = Annotated[
     Path | None, typer.Option("--table", metavar="FILE.toml", help="Also check the devices that this file describes.")

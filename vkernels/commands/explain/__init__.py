@@ -13,6 +13,7 @@ from vkernels.ir.errors import OptionError, PlanError, SetupError
 from vkernels.targets import Target
 from vkernels.targets.what_if import read_what_if
 
+from .. import complete
 from ..exits import Code
 from ..formatting import printable
 from ..options import (
@@ -37,7 +38,10 @@ if TYPE_CHECKING:
 LIST = "list"
 
 Named = Annotated[
-    str | None, typer.Option("--target", metavar="NAME", help="A target from `vk targets`, cpu, or a slice.")
+    str | None,
+    typer.Option(
+        "--target", metavar="NAME", autocompletion=complete.targets, help="A target from `vk targets`, cpu, or a slice."
+    ),
 ]
 Part = Annotated[str | None, typer.Option("--slice", metavar="SLICE", help="A slice of the target: 1g.10gb, mps=50, …")]
 Limits = Annotated[Path | None, typer.Option(metavar="FILE.toml", help="File of devices that --target may name.")]

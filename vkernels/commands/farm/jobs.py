@@ -11,6 +11,7 @@ import typer
 
 from vkernels.ir.errors import OptionError
 
+from .. import complete
 from ..exits import Code
 from ..formatting import format_seconds, printable
 from ..options import Constants, DType, Json
@@ -27,7 +28,11 @@ Login = Annotated[
 ]
 Kernels = Annotated[
     list[str] | None,
-    typer.Argument(metavar="KERNEL…", help="all, library kernels or families, or FILE.py:KERNEL (is executed)."),
+    typer.Argument(
+        metavar="KERNEL…",
+        autocompletion=complete.kernels,
+        help="all, library kernels or families, or FILE.py:KERNEL (is executed).",
+    ),
 ]
 Model = Annotated[
     str | None,

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from .. import complete
 from ..options import Constants, DType, Json, Kernel, Shape
 from ..plain_help import Commands
 
@@ -147,7 +148,10 @@ CalibrationOut = Annotated[
 Gpu = Annotated[
     str,
     typer.Option(
-        "--target", metavar="NAME", help="A GPU from `vk targets`, integrated or discrete: jetson-agx-orin-64."
+        "--target",
+        metavar="NAME",
+        autocompletion=complete.targets,
+        help="A GPU from `vk targets`, integrated or discrete: jetson-agx-orin-64.",
     ),
 ]
 Limit = Annotated[

@@ -11,6 +11,7 @@ import typer
 
 from vkernels.ir.errors import FileError, OptionError, SetupError
 
+from .. import complete
 from ..exits import Code
 from ..options import Constants, DType, Json
 from ..results import check_writable, console_for, write_results
@@ -25,11 +26,18 @@ NONE = "none"
 Kernels = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="KERNEL…", help="all, library kernels or families, or FILE.py:KERNEL (the file is executed)."
+        metavar="KERNEL…",
+        autocompletion=complete.kernels,
+        help="all, library kernels or families, or FILE.py:KERNEL (the file is executed).",
     ),
 ]
 Target = Annotated[
-    str, typer.Option(metavar="NAME", help="cpu, nvidia:0, …; with --offline any target from `vk targets`.")
+    str,
+    typer.Option(
+        metavar="NAME",
+        autocompletion=complete.targets,
+        help="cpu, nvidia:0, …; with --offline any target from `vk targets`.",
+    ),
 ]
 Slices = Annotated[
     list[str] | None,
