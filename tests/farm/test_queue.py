@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
+from unittest.mock import patch
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from vkernels.farm.order import Bounded, Fifo
 from vkernels.farm.queue import MAX_ENDED, MAX_LOST, Queue
@@ -199,6 +205,25 @@ def test_a_restarted_head_goes_on(queue, clock):
     assert again.waited(again.jobs[1]) == pytest.approx(50)
     assert sorted(turn.part for turn in again.next_turns(slots())) == [0, 1]
     assert again.submit("ben", submission()).number == 2
+
+
+def order_of_turns(wall: Callable[[], float]) -> list[int]:
+    """The jobs that turns are for, under a time of day."""
+    clock = Clock()
+    queue = Queue("a.db", Bounded(10.0, 300.0, fairness=1.0), clock=clock)
+    place, order = slots(1, offer(cores=[0])), list[int]()
+    with patch("time.time", wall):
+        for user in "abc":
+            queue.submit(f"user {user}", submission("a", "b", seconds=40.0))
+            order += run(queue, place, clock, rounds=3)
+        return order + run(queue, place, clock)
+
+
+@settings(max_examples=20)
+@given(jumps=st.lists(st.floats(-1e9, 1e10), min_size=1))
+def test_a_time_of_day_that_jumps_changes_nothing(jumps):
+    readings = itertools.cycle(jumps)
+    assert order_of_turns(lambda: next(readings)) == order_of_turns(lambda: 1.7e9)
 
 
 def test_a_budget_is_needed(queue):
