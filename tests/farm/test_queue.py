@@ -187,6 +187,29 @@ def test_a_search_without_any_time_ends(queue, clock):
     assert job.state == "failed"
 
 
+@pytest.mark.parametrize("budget", [4.0, 16.0, 1000.0])
+@pytest.mark.parametrize("is_fifo", [True, False], ids=["fifo", "bounded"])
+def test_turns_too_short_for_any_time_get_longer(budget, is_fifo, clock):
+    queue = Queue("a.db", Fifo() if is_fifo else Bounded(4.0, 1e6), clock=clock)
+    job = queue.submit("ann", submission(seconds=budget))
+    lengths = []
+    for _ in range(2):
+        (turn,) = queue.next_turns(slots())
+        lengths.append(turn.request.seconds)
+        queue.finish(turn.id, Answer(lengths[-1], stopped="seconds", used=lengths[-1]))
+    (turn,) = queue.next_turns(slots())
+    assert min(lengths) >= 4.0
+    assert lengths[1] >= 2 * lengths[0]
+    assert turn.request.seconds >= 2 * lengths[1]
+    queue.finish(turn.id, good(turn.request.seconds))
+    assert job.parts[0].best is not None
+    if budget < 1000 or is_fifo:
+        assert job.state == "done"
+    else:
+        (turn,) = queue.next_turns(slots())
+        assert turn.request.seconds == 4.0
+
+
 def test_numbers_of_plans_end_a_search(queue, clock):
     job = queue.submit("ann", submission(seconds=None, plans=5))
     assert run(queue, slots(), clock) == [1]

@@ -206,8 +206,7 @@ class Queue:
     def _begin(self, job: FarmJob, number: int, slot: Slot) -> Turn:
         part, given = job.parts[number], job.submission
         part.state, part.device, part.limits = RUNNING, slot.offer.device, slot.offer.limits
-        left = (given.seconds or float("inf")) - part.served
-        length = left if left < (1 + LEAST_TURN) * self.policy.turn else self.policy.turn
+        length = self._length(given, part, self._empty.get((job.number, number), 0))
         identity = uuid4().hex
         request = TurnRequest(
             identity, f"{job.user}, job {job.number}", part.task, slot.offer.slice, list(slot.cores),
@@ -216,6 +215,15 @@ class Queue:
         turn = Turn(identity, job.number, number, slot, request, self.clock())
         self.running[identity] = turn
         return turn
+
+    def _length(self, given: Submission, part: Part, empty: int) -> float:
+        """Seconds of the next turn. Each turn without a time doubles it, beyond the budget where there is no plan yet:
+        on a machine that others use, a turn may be too short even to compile.
+        """
+        turn, left = self.policy.turn * 2**empty, (given.seconds or float("inf")) - part.served
+        if empty and part.best is None:
+            left = max(left, min(turn, (given.seconds or turn) * 2**empty))
+        return left if left < (1 + LEAST_TURN) * turn else turn
 
     # What waits
 

@@ -14,13 +14,13 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from vkernels.autotune.measure.lock import locked
+from vkernels.autotune.measure.lock import BusyError, locked
 from vkernels.ir.errors import FileError, OptionError, SetupError
 
 from .ray_worker import LEAVE, OFFERS, PATH
@@ -40,6 +40,9 @@ GONE_SECONDS = 15
 """How long a machine tries to reach a head that is gone before it joins again."""
 MAX_STARTS = 20
 """Attempts to start a head: while a machine on the same computer still looks for the one before, Ray refuses."""
+STARTED, WRONG_TOKEN = "Ray runtime started", "InvalidAuthToken"
+MAX_SAID = 1 << 20
+"""What Ray prints where a machine has joined, and where its token is wrong; and bytes of it that are read."""
 PR_SET_PDEATHSIG = 1
 """Of Linux's `prctl`."""
 
@@ -131,7 +134,7 @@ def start_head(host: str, port: int, token: Path, folder: Path) -> RayProcess:
     ]  # fmt: skip
     _end_earlier(folder)
     for _ in range(MAX_STARTS):
-        with locked([START_LOCK], LOCK_SECONDS):
+        with _start_lock(LOCK_SECONDS):
             started = RayProcess.start(arguments, environment(token), folder / "ray.log")
             (folder / GROUP).write_text(str(started.process.pid))
             _settle(started)
@@ -167,13 +170,15 @@ def join(
     """Lend this machine to the farm whose head's Ray is at `address`, HOST:PORT, until it stops.
 
     Where the connection ends without that, as when the head is restarted, the machine joins again, for `patience`
-    seconds. Raises `SetupError` if it cannot join for that long, and `FileError` without the token.
+    seconds. What Ray says goes to `log`, whose folder is made. Raises `SetupError` if it cannot join for that long, and
+    `FileError` without the token.
     """
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdigit():
         raise OptionError(f"expected the address HOST:PORT, got {address!r}")
     if not token.is_file():
         raise FileError(f"{token}: there is no such file; copy the one that `vk farm start` named")
+    log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     counts = Counter[str]()
     for offer in offers:
         counts[offer.resource] += offer.count
@@ -185,22 +190,49 @@ def join(
         arguments += [f"--node-ip-address={LOOPBACK}"] if ray_host(host) == LOOPBACK else []
         gone = time.monotonic()
         while not leave.exists():
-            with locked([START_LOCK], patience):
+            before = log.stat().st_size if log.exists() else 0
+            with _start_lock(patience):
                 joined = RayProcess.start(arguments, variables, log)
                 began = time.monotonic()
                 _settle(joined)
+            has_joined = False
             try:
-                say(f"joined {address}" if not joined.has_ended else f"{address} does not answer")
                 while not joined.has_ended and not leave.exists():
+                    if not has_joined and STARTED in _said(log, before):
+                        has_joined = True
+                        say(f"joined {address}")
                     time.sleep(0.2)
             finally:
                 joined.stop()
+            if not has_joined and WRONG_TOKEN in _said(log, before):
+                raise SetupError(f"{address} refuses the token in {token}: copy the file that `vk farm start` named")
+            if not has_joined and not leave.exists():
+                say(f"{address} does not answer")
             now = time.monotonic()
             gone = now if now - began > 2 * START_PAUSE else gone
             if not leave.exists() and now - gone > patience:
                 raise SetupError(f"{address}: no farm answered for {patience:.0f} s; {log} has what Ray said")
             time.sleep(0 if leave.exists() else REJOIN_PAUSE)
     say("the farm has stopped")
+
+
+@contextmanager
+def _start_lock(seconds: float) -> Iterator[None]:
+    """Hold the lock of what starts. Raises `SetupError` if others hold it for so long."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked([START_LOCK], seconds))
+        except BusyError:
+            raise SetupError(f"other Ray processes of a farm were starting here for {seconds:.0f} s") from None
+        yield
+
+
+def _said(log: Path, begin: int) -> str:
+    """What Ray has printed to a file since it had so many bytes."""
+    with suppress(OSError), log.open("rb") as file:
+        file.seek(begin)
+        return file.read(MAX_SAID).decode(errors="replace")
+    return ""
 
 
 def _settle(started: RayProcess) -> None:
