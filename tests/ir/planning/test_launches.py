@@ -81,14 +81,18 @@ LAYERS = {"M": 8192, "K": 1024, "H": 4096, "N": 1024}
 
 
 def test_layers_are_two_launches_whose_programs_divide_the_sides_of_both_products():
-    """As modelled in less time than with rows alone; the hidden features cross as f16."""
+    """As modelled in less time than with rows alone. Hidden features cross as f16, or what they are computed from as
+    f32, which is modelled within a hundredth as fast: four stages of features have no room in shared memory."""
     kernel, limits = kernel_of(build("mlp_rows", "float16")[1]), limits_of(target_named("h100-sxm5-80"))
     chosen = choose_plan(kernel, LAYERS, limits)
     rows = choose_plan(kernel, LAYERS, limits, pin=Pin(launches=(), parallel=()))
-    assert chosen.plan.launches == ("hidden",)
+    features = choose_plan(kernel, LAYERS, limits, pin=Pin(launches=("hidden",)))
+    assert chosen.plan.launches in (("hidden",), ("product",))
     assert chosen.plan.parallel == ("h", "n")
-    assert chosen.plan.homes == {"hidden": Home.MEMORY}
-    assert chosen.seconds < 0.9 * rows.seconds
+    assert chosen.plan.homes == {chosen.plan.launches[0]: Home.MEMORY}
+    assert features.plan.homes == {"hidden": Home.MEMORY}
+    assert features.seconds < 0.9 * rows.seconds
+    assert features.seconds < 1.02 * chosen.seconds
     space = read_space(kernel, LAYERS, limits)
     parts = parts_of(batch_of(space, chosen.plan))
     assert [part.choices.order for part in parts] == [("i", "h"), ("i", "n")]

@@ -41,9 +41,10 @@ class Needs:
     Symbols: a size's name is the size in the call; `tile.i`, `chunk.j` elements of a program or a chunk; `held.j` 1
     where a plan holds whole axis j at once; `online.j` 1 where it goes online along it; `split.j` programs that share
     it; `shared.e`, `memory.e` 1 where that is the home of e, also of a scratchpad; `copies.s` 1 for a second copy of a
-    scratchpad; `packed.a` 1 where tensor a is packed; `plan.warps`, `plan.stages`, `device.warp`; `plan.persistent` 1
-    where programs are; `trips.k` of a loop whose bounds are not sizes. `most`, `least`: the largest, the smallest;
-    `pieces(a, b)`: a / b, rounded up; `fits(a, b)`: 1 where a is at least b.
+    scratchpad; `packed.a` 1 where tensor a is packed; `cut.p` 1 where a launch ends after phase p; `plan.warps`,
+    `plan.stages`, `device.warp`; `plan.persistent` 1 where programs are; `trips.k` of a loop whose bounds are not
+    sizes. `most`, `least`: the largest, the smallest; `pieces(a, b)`: a / b, rounded up; `fits(a, b)`: 1 where a is at
+    least b.
     `splittable`: for each such axis, the launches of a kernel split along it, each with whether programs share the
     axis. `scanned`: axes that scans go along, each with whether one is by a function of the author's own.
     `packable`: tensors that can be packed, each with the tile axes and the whole axis of every place at which it is
@@ -210,10 +211,11 @@ class Needs:
             known[f"memory.{scratchpad.label}"] = int(plan.homes.get(scratchpad.label) is Home.MEMORY)
             known[f"copies.{scratchpad.label}"] = int(scratchpad.label in plan.copies)
         known.update(dict.fromkeys((f"packed.{tensor}" for tensor in plan.packs), 1))
+        known.update(dict.fromkeys((f"cut.{phase}" for phase in plan.launches), 1))
         return [self._value(name, known) for name in self._names]
 
     def _value(self, name: str, known: Mapping[str, float]) -> float:
-        value = known.get(name, {"packed": 0, "trips": UNKNOWN_TRIPS}.get(name.partition(".")[0]))
+        value = known.get(name, {"packed": 0, "cut": 0, "trips": UNKNOWN_TRIPS}.get(name.partition(".")[0]))
         if value is None:
             raise PlanError(f"{self.kernel}: the size {name} is not given")
         return value

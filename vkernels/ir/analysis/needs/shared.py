@@ -10,6 +10,8 @@ Triton reuses its own allocations, so the worst point of a phase counts (`Module
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from xdsl.ir import SSAValue
 
 from ...dialect import (
@@ -21,38 +23,54 @@ from ...dialect import (
     ScratchOp,
     ScratchType,
     TensorArgumentType,
+    WriteOp,
     axes_of,
 )
+from ..dot_orientation import prefers_turned
 from .algebra import ONE, ZERO, Expr, either, fits, least, most, number, pieces, product, symbol, total
 from .flow import Flow
+from .loop_operands import IS_AMD, PIPED, computed_operands, loop_operands, passing_operands, results_of_dots
 from .registers import AHEAD, FROM_SHARED, PERSISTENT, STAGES, by_four_warps
 from .spaces import THREADS, Spaces, element_in, largest_spaces, space_for, width
-from .traffic import is_a_dot, on_tensor_cores, operand_bytes, taken
+from .traffic import is_a_dot, on_tensor_cores, taken
 
 IN_MEMORY, ON_CHIP = number(32), number(128)
 """Bytes that each thread stores at a time during a layout conversion: between two layouts of memory accesses, and from
 one of them to a scratchpad's. Observed in binaries."""
-IS_AMD, IS_CPU = symbol("device.is_amd"), symbol("device.is_cpu")
+IS_CPU = symbol("device.is_cpu")
 
 
 def shared_bytes(flow: Flow, spaces: Spaces, phase: PhaseOp) -> Expr:
     """What Triton allocates at the worst point of a phase."""
     needs: list[Expr] = []
     plain: list[Expr] = []
-    together = [_operands_in(flow, other) for other in flow.phases if _same_range(flow, phase, other)]
     inside = largest_spaces(flow.members[phase])
     for item, weight in flow.members[phase].items():
         for op in item.walk():
             if isinstance(op, ReductionOp):
                 needs.append(weight * _reduction(flow, spaces, op, inside))
             elif isinstance(op, DotOp):
-                taken = weight * _operands(flow, op)
-                needs.append(taken)
-                plain.append((1 - on_tensor_cores(flow, op)) * taken)
+                taken = weight * _plain_operands(flow, op)
+                computed = weight * computed_operands(flow, op)
+                needs.append(loop_operands(flow, {op: weight}) + computed)
+                needs.append(loop_operands(flow, _in_loop_of(flow, phase, op)) + (1 - PIPED) * computed)
+                needs += [taken, weight * passing_operands(flow, op)]
+                plain.append(taken)
     # On plain units all dots of a loop have as many copies; on tensor cores they share the stages.
     needs.append((AHEAD + IS_AMD) * fits(STAGES, number(2)) * total(plain))
-    needs += [total(together), _online(flow, phase)]
+    needs += [_in_range(flow, phase), _online(flow, phase), *_stored_results(flow, phase)]
     return most([*needs, *_conversions(flow, phase, inside)]) + _beside(flow, phase)
+
+
+def _stored_results(flow: Flow, phase: PhaseOp) -> Iterator[Expr]:
+    """Results of dots that AMD's GPUs bring into a tensor's shape before they store them. A matrix that a dot gives as
+    it is stored needs nothing."""
+    for op in (op for item in flow.members[phase] for op in item.walk() if isinstance(op, WriteOp)):
+        axes = axes_of(op.tile)
+        for dot in results_of_dots(op.tile) if isinstance(op.base.type, TensorArgumentType) else ():
+            if axes and (len(axes) > 2 or prefers_turned(dot)) and set(axes) == set(axes_of(dot.result)):
+                size = number(width(element_in(op.base))) * product(flow.sizes[axis] for axis in axes)
+                yield IS_AMD * on_tensor_cores(flow, dot) * size
 
 
 def _beside(flow: Flow, phase: PhaseOp) -> Expr:
@@ -71,11 +89,27 @@ def _same_range(flow: Flow, phase: PhaseOp, other: PhaseOp) -> bool:
     return any(isinstance(op, RangeOp) for op in around[phase]) and around[phase] == around[other]
 
 
-def _operands_in(flow: Flow, phase: PhaseOp) -> Expr:
-    """Operands of a phase's own dots on tensor cores that are loaded: others stay in registers, as binaries show."""
-    dots = [op for item, _ in flow.members[phase].items() if flow.analysis.phase[item] is phase
+def _in_loop_of(flow: Flow, phase: PhaseOp, op: DotOp) -> dict[DotOp, Expr]:
+    """The dots of the chunk loop of a dot, itself included: those of which it takes results, where other axes are held.
+    Units that take no operands from shared memory copy none ahead for them (sm_80)."""
+    found = {}
+    for item, weight in flow.members[phase].items():
+        for other in (each for each in item.walk() if isinstance(each, DotOp)):
+            if other is op:
+                found[op] = weight
+            elif op.axis.data in flow.analysis.chunks(other) and flow.analysis.phase[item] is not phase:
+                inner = sorted(flow.analysis.chunks(other) - {op.axis.data})
+                there = by_four_warps(flow, op) * FROM_SHARED + IS_AMD
+                found[other] = there * weight * product(symbol(f"held.{axis}") for axis in inner)
+    return found
+
+
+def _in_range(flow: Flow, phase: PhaseOp) -> Expr:
+    """Operands of the own dots of all phases of the range around a phase."""
+    phases = [other for other in flow.phases if _same_range(flow, phase, other)]
+    dots = [op for other in phases for item in flow.members[other] if flow.analysis.phase[item] is other
             for op in item.walk() if isinstance(op, DotOp)]  # fmt: skip
-    return most(on_tensor_cores(flow, op) * _operands(flow, op, computed=ZERO) for op in dots)
+    return loop_operands(flow, dict.fromkeys(dots, ONE))
 
 
 def _online(flow: Flow, phase: PhaseOp) -> Expr:
@@ -84,13 +118,12 @@ def _online(flow: Flow, phase: PhaseOp) -> Expr:
     if not moved:
         return ZERO
     along = {op.axis.data for op in moved}
-    parts = []
+    dots = {}
     for op, weight in flow.members[phase].items():
         if isinstance(op, DotOp):
             inner = sorted(flow.analysis.chunks(op) - along)
-            inside = on_tensor_cores(flow, op) * product(symbol(f"held.{axis}") for axis in inner)
-            parts.append(moved.get(op, weight) * inside * _operands(flow, op, computed=ZERO))
-    return either(moved.values()) * total(parts)
+            dots[op] = moved.get(op, weight) * product(symbol(f"held.{axis}") for axis in inner)
+    return either(moved.values()) * loop_operands(flow, dots)
 
 
 def _reduction(flow: Flow, spaces: Spaces, op: ReductionOp, inside: list[frozenset[str]]) -> Expr:
@@ -101,34 +134,17 @@ def _reduction(flow: Flow, spaces: Spaces, op: ReductionOp, inside: list[frozens
     return fits(warps, number(2)) * number(width(op.tile.type)) * results * warps
 
 
-def _operands(flow: Flow, op: DotOp, computed: Expr = ONE) -> Expr:
-    """Both operands, for every stage but one, or for all where tensor cores read them while the next ones are copied
-    (on sm_90 and later by groups of warps; on AMD's that copy past the registers always, as binaries of gfx950 show);
-    without stages AMD stores one after the other. On plain units as 4 bytes an element. `computed`: how often what is
-    not loaded is there."""
-    values = (op.left, op.right)
-    sizes = [product(flow.sizes[a] for a in axes_of(value)) for value in (op.left, op.right)]
-    inside, piped = on_tensor_cores(flow, op), fits(STAGES, number(2))
-    meanwhile = by_four_warps(flow, op) * FROM_SHARED + AHEAD * IS_AMD
-    stages = most((ONE, STAGES - 1 + inside * piped * meanwhile))
-    in_turn = (1 - piped) * IS_AMD
-    bytes_ = inside * number(operand_bytes(op)) + (1 - inside) * is_a_dot(flow, op) * 4
-    taken_of = zip(sizes, (taken(op, value) for value in values), strict=True)
-    sizes = [each * _copies(flow, value, stages, inside, computed) for each, value in taken_of]
-    return bytes_ * ((1 - in_turn) * total(sizes) + in_turn * most(sizes))
-
-
-def _copies(flow: Flow, value: SSAValue, stages: Expr, inside: Expr, computed: Expr) -> Expr:
-    """How often an operand is there: for each stage if it comes from memory as it is, or narrower; on tensor cores once
-    if it is the same in all chunks."""
-    owner = value.owner
-    if not isinstance(owner, AccessOp) or not isinstance(owner.base.type, TensorArgumentType):
-        return computed
-    made = flow.analysis.phase_of(value)
-    if made is None or any(isinstance(op, RangeOp) for op in flow.analysis.structures[made]):
-        return stages  # each iteration loads others
-    same = inside * (1 - flow.chunked(value))
-    return same + (1 - same) * stages
+def _plain_operands(flow: Flow, op: DotOp) -> Expr:
+    """Both operands of a dot on plain units, as 4 bytes an element, for every stage but one if they come from memory as
+    they are; without stages AMD stores one after the other."""
+    outside, in_turn = (1 - on_tensor_cores(flow, op)) * is_a_dot(flow, op), (1 - PIPED) * IS_AMD
+    sizes = []
+    for side in (op.left, op.right):
+        owner = taken(op, side).owner
+        is_loaded = isinstance(owner, AccessOp) and isinstance(owner.base.type, TensorArgumentType)
+        copies = most((ONE, STAGES - 1)) if is_loaded else ONE
+        sizes.append(copies * product(flow.sizes[axis] for axis in axes_of(side)))
+    return 4 * outside * ((1 - in_turn) * total(sizes) + in_turn * most(sizes))
 
 
 def _conversions(flow: Flow, phase: PhaseOp, inside: list[frozenset[str]]) -> list[Expr]:
