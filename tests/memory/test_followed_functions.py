@@ -13,7 +13,7 @@ from vkernels.memory.followed_functions import Called, FunctionFollower, Functio
 from .layers import ROWS, WIDTH, Layers
 from .matrix_programs import Lbfgs
 from .meter import Meter
-from .test_unwatched_changes import check
+from .test_unwatched_changes import check, metered_all
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -93,13 +93,107 @@ def followed(stretches, calls):
     return why
 
 
+def larger(x):
+    """Operations without gradients that need 2 MiB; returns a tensor of ones."""
+    with torch.no_grad():
+        found = [torch.zeros(1 << 17) + x.flatten()[0].detach() * 0 for _ in range(4)]
+        return sum(each.sum() for each in found) * 0 + 1
+
+
+class Scaled(torch.autograd.Function):
+    """Multiplies the gradient by one, at times in more operations."""
+
+    @staticmethod
+    def forward(context, x, is_larger):
+        context.is_larger = is_larger
+        return x.clone()
+
+    @staticmethod
+    def backward(context, gradient):
+        return gradient * (larger(gradient) if context.is_larger else 1), None
+
+
+class InBackward(Layers):
+    """Layers, whose backward calls other functions in calls 7 and 10; `way`: of a hook, a function, a last function."""
+
+    way = "function"
+
+    def step(self, i):
+        x = y = torch.randn(ROWS, WIDTH, generator=self.draw)
+        for number, part in enumerate(self.parts):
+            y = part(y)
+            is_larger = number == 1 and i in (7, 10)
+            if self.way == "function":
+                y = Scaled.apply(y, is_larger)
+            elif is_larger:
+                y.register_hook(lambda gradient: gradient * larger(gradient))
+        loss = (y - x).square().mean()
+        self.opt.zero_grad()
+        if self.way == "grad":
+            loss = loss + sum(each.sum() for each in torch.autograd.grad(loss, [*self.parts.parameters()])) * 0
+        else:
+            loss.backward()
+            self.opt.step()
+        return loss.detach()
+
+
+class Hooked(InBackward):
+    way = "hook"
+
+
+class ByGrad(InBackward):
+    way = "grad"
+
+
+class Between(Layers):
+    """Other functions between modules, in calls 7 and 10."""
+
+    def __init__(self):
+        super().__init__()
+        self.inside = lambda i: larger(self.parts[0][0].weight) if i in (7, 10) else None
+
+
+class AfterAttention(Layers):
+    """The same after a module that must not see modes."""
+
+    def __init__(self):
+        super().__init__()
+        self.attention = torch.nn.MultiheadAttention(WIDTH, 2)
+
+    def step(self, i):
+        x = torch.randn(ROWS, WIDTH, generator=self.draw)
+        with torch.no_grad():
+            y = self.attention.eval()(x, x, x, need_weights=False)[0]
+            scale = larger(y) if i in (7, 10) else 1
+        return super().step(i) + y.sum() * scale * 0
+
+
+@pytest.mark.slow
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("share", [1.05, 1.3])
+@pytest.mark.parametrize("make", [InBackward, Hooked, ByGrad, Between, AfterAttention])
+def test_functions_in_backward_and_between_modules_keep_the_limit(make, share):
+    plain, program = make(), make()
+    expected, without = metered_all(plain.step, plain, lambda address: False, range(13))
+    most = int(share * max(max(without[:5]), 4 << 19))
+    assert most < max(without) or share > 1.05
+    step = vkernels.memory.limit(program.step, most)
+    found, peaks = metered_all(step, program, step.on_host, range(13))
+    assert found == expected
+    assert all(map(torch.equal, plain.state(), program.state()))
+    assert max(peaks) <= most
+    assert step.report.planned > 3
+    assert step.report.changed
+    assert _len_torch_function_stack() == 0
+
+
 def test_a_stretch_is_what_the_program_calls():
     x, recorder = torch.ones(4, 4), FunctionRecorder()
     weight = torch.ones(4, 4, requires_grad=True)
 
     def calls(mode):
         y = torch.nn.functional.relu(x + 1)
-        mode.next(torch.nn.Module) if mode is recorder else mode.enter(1, [(None, None)])
+        mode.next(torch.nn.Module) if mode is recorder else mode.enter(1, [(first, second)])
         (y @ weight).sum().backward()
         assert y.size(0) == 4
         assert y.dtype == torch.float32
@@ -108,7 +202,7 @@ def test_a_stretch_is_what_the_program_calls():
         calls(recorder)
     first, second = recorder.stretches()
     assert [each.function.__name__ for each in first] == ["add", "relu"]
-    assert second is None
+    assert [each.function.__name__ for each in second] == ["matmul", "sum"]
     assert not followed((first, second), calls)
     assert followed(((), None), calls)
     assert followed((first[:1], None), calls)

@@ -1,7 +1,7 @@
 """Follow the functions of torch that a program calls between landmarks: others are noticed before they run.
 
-A mode of torch's functions is on the stack only in stretches that are followed. It sees what Python calls, not what
-these functions call themselves, so that it costs a part of what watching every operation does.
+A mode of torch's functions is on the stack where code of the program's own may run, also in backward. It sees what
+Python calls, not what these functions call themselves, so that it costs a part of what watching every operation does.
 """
 
 from __future__ import annotations
@@ -11,15 +11,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import MethodWrapperType
 from typing import Any, NamedTuple
+from weakref import ref
 
 import torch
 from torch._C import _len_torch_function_stack
 from torch._C import _pop_torch_function_stack as _pop
 from torch._C import _push_on_torch_function_stack as _push
-from torch.multiprocessing.reductions import StorageWeakRef
-from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
+from torch._ops import OpOverload
+from torch.overrides import _pop_mode, _push_mode
 
-from .tiers import storage_of
+from .backward_modes import BACKWARD, SeesBackward, run_backward
+from .own_modules import RunningModules
 
 WITHOUT_MEMORY = frozenset(
     getattr(torch.Tensor, name)
@@ -28,14 +30,13 @@ WITHOUT_MEMORY = frozenset(
         "storage_offset", "data_ptr", "untyped_storage", "detach", "view", "__len__", "__bool__", "__int__",
         "__float__", "__index__", "__format__", "__repr__", "__hash__", "__iter__", "requires_grad_", "backward",
     )
-)  # fmt: skip
+) | {torch.autograd.backward}  # fmt: skip
 """Functions that need no memory of the device, and backward: they may be called at any time."""
+UNCOUNTED = frozenset({MethodWrapperType, OpOverload})
+"""Types of functions that are not followed: attributes, and operations as modes of operations call them."""
 COMPILED, UNCOMPILED = "torch/_dynamo/eval_frame.py", "DisableContext."
 """The file of the function that calls compiled code, which is compiled anew where another mode is on the stack; and in
 it, what calls functions that torch never compiles, such as checkpoints and `zero_grad`."""
-
-SENSITIVE = (torch.nn.MultiheadAttention, torch.nn.TransformerEncoder, torch.nn.TransformerEncoderLayer)
-"""Modules that compute in another way where a mode of functions is on the stack: the bits differ."""
 
 
 class Called(NamedTuple):
@@ -81,7 +82,7 @@ def common_stretches(one: Sequence[Stretch], other: Sequence[Stretch]) -> tuple[
     return tuple(found)
 
 
-class FunctionMode(TorchFunctionMode):
+class FunctionMode(SeesBackward):
     """Is on the stack of modes where `goes_on` says, under the modes that the program has entered since."""
 
     def __init__(self) -> None:
@@ -113,68 +114,85 @@ class FunctionMode(TorchFunctionMode):
             self.goes_on(False)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self._is_inside = True
+        if type(func) in UNCOUNTED:
+            return func(*args, **kwargs) if kwargs else func(*args)
+        was_inside, self._is_inside = self._is_inside, True
         try:
-            if type(func) is MethodWrapperType or func in WITHOUT_MEMORY:
-                return func(*args, **kwargs) if kwargs else func(*args)
-            return self.called(func, args, kwargs)
+            if func in WITHOUT_MEMORY:
+                return self.without_memory(func, args, kwargs or {})
+            return self.called(func, args, kwargs or {})
         finally:
-            self._is_inside = False
+            self._is_inside = was_inside
 
     def called(self, func: Any, args: Any, kwargs: Any) -> Any:
         raise NotImplementedError
 
+    def without_memory(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """Call a function that needs no memory of the device itself."""
+        return run_backward(self, func, args, kwargs) if func in BACKWARD else func(*args, **kwargs)
+
 
 class FunctionRecorder(FunctionMode):
-    """Records stretches. It stays on the stack."""
+    """Records stretches. It stays on the stack, except in modules that must not see it."""
 
     def __init__(self) -> None:
         super().__init__()
         self._stretches: list[list[Called]] = [[]]
-        self._has_results: set[int] = set()
-        """Stretches in which functions make tensors without gradients."""
+        self._is_open: list[bool] = [True]
+        """Whether code of the program's own may run in a stretch, beside that of torch's own modules."""
         self._is_compiled: set[int] = set()
-        """Stretches in which compiled code runs, or a module that must not see the mode."""
+        """Stretches in which compiled code runs."""
         self._is_paused = False
         self._records = True
+        self._running = RunningModules()
+        self._module: torch.nn.Module | None = None
 
     def stretches(self) -> tuple[Stretch, ...]:
-        """Return those of the call so far, if they are to be followed: where functions make tensors without gradients,
-        of which later calls may make more, and no compiled code runs. One function alone is that of the module."""
-        numbers = self._has_results - self._is_compiled
+        """Return those of the call so far, if they are to be followed: where code of the program's own may run, and no
+        compiled code does."""
         return tuple(
-            tuple(each) if number in numbers and (number == 0 or len(each) > 1) else None
-            for number, each in enumerate(self._stretches)
+            tuple(each) if is_open and number not in self._is_compiled else None
+            for number, (each, is_open) in enumerate(zip(self._stretches, self._is_open, strict=True))
         )
 
     @contextmanager
     def recording(self, is_on: bool) -> Iterator[None]:
         """Be on the stack, except where a module must not see it."""
         self._records = is_on
-        with self.on_stack(is_on):
+        with self.on_stack(is_on), self._running.following(self._left):
             yield
+
+    def entering(self, module: torch.nn.Module) -> None:
+        """Note the module of the next stretch."""
+        self._module = module
 
     def next(self, kind: type) -> None:
         """Begin another stretch, of a module or optimiser; functions of an optimiser's step do not count."""
+        self._is_open[-1] = self._is_open[-1] and not self._running.is_between_own
         self._stretches.append([])
         self._is_paused = issubclass(kind, torch.optim.Optimizer)
-        is_hidden = issubclass(kind, SENSITIVE)
-        if is_hidden:
-            self._is_compiled.add(len(self._stretches) - 1)
+        if self._module is not None:
+            self._running.enter(self._module)
+            self._module = None
+        self._is_open.append(not self._running.is_sensitive)
         if self._records:
-            self.goes_on(not is_hidden)
+            self.goes_on(not self._running.is_sensitive)
 
     def resume(self) -> None:
         """After an optimiser's step."""
         self._is_paused = False
 
+    def _left(self) -> None:
+        """After a module that must not see the mode."""
+        self._is_open[-1] = True
+        if self._records:
+            self.goes_on(True)
+
     def called(self, func: Any, args: Any, kwargs: Any) -> Any:
         at = len(self._stretches) - 1
         sizes, is_counted = sizes_of(args), not self._is_paused
-        out = func(*args, **(kwargs or {}))
+        out = self.without_memory(func, args, kwargs)
         if is_counted:
-            if _makes(out, args):
-                self._has_results.add(at)
             if _is_compiled():
                 self._is_compiled.add(at)
             self._stretches[at].append(Called(func, sizes, out.shape if isinstance(out, torch.Tensor) else None))
@@ -183,15 +201,19 @@ class FunctionRecorder(FunctionMode):
 
 class FunctionFollower(FunctionMode):
     """Follows a call's stretches. `differs`: called with a reason, and with what the program holds, before a function
-    that was not called there before, or after one whose result has another shape."""
+    that was not called there before, or after one whose result has another shape.
+
+    `watched`: calls a function while its operations are watched; None where all that follows is watched, or nothing.
+    """
 
     def __init__(self, differs: Callable[[str, Any], None]):
         super().__init__()
+        self.watched: Callable[[Any, Any, Any], Any] | None = None
         self._differs = differs
         self._at, self._part, self._count = 0, -1, -1
         self._expected: tuple[Called, ...] = ()
         self._others: list[Stretch] = []
-        self._made: list[StorageWeakRef] = []
+        self._made: list[ref[torch.Tensor]] = []
 
     @property
     def is_following(self) -> bool:
@@ -209,6 +231,12 @@ class FunctionFollower(FunctionMode):
             self._count = len(self._expected)
         self.goes_on(self._count >= 0)
 
+    def enter_only(self, part: int, stretch: tuple[Called, ...]) -> None:
+        """Follow a stretch from its beginning that the call has in any case."""
+        self._part, self._at, self._expected, self._count = part, 0, stretch, len(stretch)
+        if not self._is_on:
+            self.goes_on(True)
+
     def leave(self) -> None:
         """Follow no longer."""
         self.goes_on(False)
@@ -216,22 +244,33 @@ class FunctionFollower(FunctionMode):
 
     def made(self) -> list[torch.UntypedStorage]:
         """Return the storages of results that still live: lists that are being made are found by no name."""
-        found, self._made = map(storage_of, self._made), []
-        return [each for each in found if each is not None]
+        found, self._made = [each() for each in self._made], []
+        return [each.untyped_storage() for each in found if each is not None and each.layout is torch.strided]
+
+    def without_memory(self, func: Any, args: Any, kwargs: Any) -> Any:
+        out = super().without_memory(func, args, kwargs)
+        if isinstance(out, torch.Tensor):  # a view may live longer than what it is of
+            self._made.append(ref(out))
+        return out
 
     def called(self, func: Any, args: Any, kwargs: Any) -> Any:
-        part, at, kwargs = self._part, self._at, kwargs or {}
+        part, at = self._part, self._at
         if self._count < 0:
-            return func(*args, **kwargs)
+            return self.without_memory(func, args, kwargs) if self.watched is None else self.watched(func, args, kwargs)
         self._at = at + 1
-        if not self._is_expected(at, func, args):
+        is_next = at < self._count and self._expected[at][0] is func and self._expected[at][1] == ()
+        if not is_next and not self._is_expected(at, func, args):
             self._leave_at(func, args, kwargs)
-        out = func(*args, **kwargs)
-        if isinstance(out, torch.Tensor) and out.layout is torch.strided:
-            self._made.append(StorageWeakRef(out.untyped_storage()))  # type: ignore[no-untyped-call]
+            if self.watched is not None:
+                return self.watched(func, args, kwargs)
+        out = func(*args, **kwargs) if func not in BACKWARD else run_backward(self, func, args, kwargs)
+        is_tensor = isinstance(out, torch.Tensor)
+        for each in (out,) if is_tensor else out if isinstance(out, tuple | list) else ():
+            if isinstance(each, torch.Tensor):
+                self._made.append(ref(each))
         if self._count >= 0 and self._part == part:
-            shape = self._expected[at].shape
-            if shape is not None and getattr(out, "shape", None) != shape:
+            shape = self._expected[at][2]
+            if shape is not None and (not is_tensor or out.shape != shape):
                 self._leave_at(func, args, out)
         return out
 
@@ -253,15 +292,6 @@ class FunctionFollower(FunctionMode):
         self._count = -1
         name = getattr(func, "__name__", "a function")
         self._differs(f"{name} was not called there before, or with other sizes", (args, more, _locals()))
-
-
-def _makes(out: Any, args: Any) -> bool:
-    """Whether results of a function have memory of their own, and no gradient."""
-    return any(
-        isinstance(each, torch.Tensor) and not each.requires_grad and each._base is None and each.numel() > 0
-        and all(each is not given for given in args)
-        for each in (out if isinstance(out, tuple | list) else (out,))
-    )  # fmt: skip
 
 
 def _is_compiled() -> bool:

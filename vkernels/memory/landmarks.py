@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from threading import get_ident, local
 from typing import Any
 
@@ -88,20 +89,36 @@ _steps = OptimiserSteps()
 
 
 @contextmanager
-def passing(note: Callable[[Landmark, Any], None], resume: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Call `note` with each landmark that this thread passes, and its arguments; `resume` after an optimiser's step."""
+def passing(
+    note: Callable[[Landmark, Any], None], resume: Callable[[], None] = lambda: None,
+    entering: Callable[[torch.nn.Module], None] | None = None,
+) -> Iterator[None]:  # fmt: skip
+    """Call `note` with each landmark that this thread passes, and its arguments; `entering` before, with a module;
+    `resume` after an optimiser's step."""
     me, first = get_ident(), nodes_of_autograd()
     nodes, gradients, shape, tensor = nodes_of_autograd, torch.is_grad_enabled, _shape, torch.Tensor
     transforms, is_traced = torch._C._functorch.peek_interpreter_stack, torch.compiler.is_dynamo_compiling
 
+    modes, without_modes = torch._C._len_torch_function_stack, torch._C.DisableTorchFunction
+
+    def described(args: tuple[Any, ...]) -> list[Any]:
+        if transforms() is None:
+            return [
+                (each.shape, each.dtype, each.requires_grad) if isinstance(each, tensor) else shape(each)
+                for each in args
+            ]
+        return [shape(_untransformed(each)) for each in args]
+
     def on_module(module: torch.nn.Module, args: tuple[Any, ...]) -> None:
         if is_traced() or get_ident() != me:
             return
-        if transforms() is None:
-            found = [(each.shape, each.dtype, each.requires_grad) if isinstance(each, tensor) else shape(each)
-                     for each in args]  # fmt: skip
+        if entering is not None:
+            entering(module)
+        if modes():  # of functions: they see attributes, too
+            with without_modes():
+                found = described(args)
         else:
-            found = [shape(_untransformed(each)) for each in args]
+            found = described(args)
         kind = module.training, len(module._forward_hooks)
         note((id(module), type(module), nodes() - first, kind, gradients(), *found), args)
 
@@ -156,9 +173,10 @@ def shows_shapes(passage: Passage) -> bool:
     return any(map(_has_shape, passage.arguments)) or bool(shown and shown[0] <= BEFORE_SHAPES)
 
 
-def is_optimiser(landmark: Landmark) -> bool:
-    """Whether a landmark is a step of an optimiser."""
-    return issubclass(landmark[1], torch.optim.Optimizer)
+@cache
+def is_optimiser(kind: type) -> bool:
+    """Whether landmarks of a type are steps of an optimiser."""
+    return issubclass(kind, torch.optim.Optimizer)
 
 
 def name_of(landmark: Landmark) -> str:

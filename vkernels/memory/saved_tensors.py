@@ -100,8 +100,17 @@ class SavedTensors:
 
     @contextmanager
     def _hooked(self, pack: Callable[[torch.Tensor], Any], unpack: Callable[[Any], torch.Tensor]) -> Iterator[None]:
+        def packed(tensor: torch.Tensor) -> Any:
+            with without_modes():  # of functions: in backward they see what hooks call
+                return pack(tensor)
+
+        def unpacked(saved: Any) -> torch.Tensor:
+            with without_modes():
+                return unpack(saved)
+
+        without_modes = torch._C.DisableTorchFunction
         try:
-            with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+            with torch.autograd.graph.saved_tensors_hooks(packed, unpacked):
                 yield
         finally:
             self._storages = {}

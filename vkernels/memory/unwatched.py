@@ -28,6 +28,7 @@ from .landmarks import (
     nodes_of_autograd,
     passing,
 )  # fmt: skip
+from .own_modules import is_sensitive, when_left
 from .program_storages import program_storages
 from .saved_tensors import SavedTensors
 
@@ -58,7 +59,7 @@ class PassageRecorder:
             live.append(self._demand.live())
             functions.next(landmark[1])
 
-        with passing(note, functions.resume), functions.recording(before is None):
+        with passing(note, functions.resume, functions.entering), functions.recording(before is None):
             yield
         nodes, moved = nodes_of_autograd() - first, self._demand.counts.moves() != moves
         self.moved_bytes = self._demand.counts.out_bytes - moves[0]
@@ -150,6 +151,7 @@ class UnwatchedCalls:
         self._next -= 1
         is_checked, is_watched, was_changed = self._next < 0, False, bool(self.changed)
         was_fuller, passed, held, limit = self._is_fuller, -1, 0, demand.limit
+        hidden: list[Any] = []
         most, possible = self._measure(), order.begin(arguments_of(args, kwargs))
         self.changed = "" if possible else "the arguments have other shapes or values"
         if possible and self._results.exceed(min(each.held for each in possible) + self._room):
@@ -160,13 +162,19 @@ class UnwatchedCalls:
             spans = [(each.live, min(max(begin, 0), len(each.live) - 1)) for each in possible if each.live]
             return max((size for live, at in spans for size in live[at:end] or live[at:]), default=0)
 
+        def know(given: Any, live: int) -> None:
+            storages = [*program_storages(self._step, args, kwargs, given), *self._results.storages(), *follower.made()]
+            demand.begin((each for each in storages if each.device.type == demand.device.kind), live)
+
         def watch(given: Any = (), live: int = 0) -> None:
             nonlocal is_watched, held
             held = self._results.bytes()
+            if follower.watched is not None:
+                demand.end()
+                follower.watched = None
             if order.has_kinds:  # the next calls like it may find as many results
                 demand.limit = limit - max(0, self._room - max(0, held - min(each.held for each in order.passages)))
-            storages = [*program_storages(self._step, args, kwargs, given), *self._results.storages(), *follower.made()]
-            demand.begin((each for each in storages if each.device.type == demand.device.kind), live)
+            know(given, live)
             is_watched = True
             follower.leave()
             inner = [_pop_mode() for _ in range(_len_torch_dispatch_stack() - outer)]
@@ -180,7 +188,9 @@ class UnwatchedCalls:
                 found = remaining(possible, passed, landmark)
                 if found:
                     possible = found
-                    if passed + 1 in followed and not is_optimiser(landmark):
+                    if is_sensitive(landmark[1]) and not hidden:
+                        hide(landmark[0])
+                    elif passed + 1 in followed and not hidden and not is_optimiser(landmark[1]):
                         follow()
                     elif follower.is_following:
                         follower.leave()
@@ -193,11 +203,31 @@ class UnwatchedCalls:
             if passed + 1 in followed and not is_watched and not self.changed:
                 follower.enter(passed + 1, [each.stretches for each in possible])
 
+        def hide(module: int) -> None:
+            def at_end() -> None:
+                hidden.clear()
+                follow()
+
+            follower.leave()
+            hidden.append(when_left(module, at_end))
+
         def differs(why: str, given: Any) -> None:
             self.changed = self.changed or why
-            if not is_watched and torch._C._current_graph_task_id() == -1:
+            if is_watched:
+                return
+            if torch._C._current_graph_task_id() == -1:
                 has_graph = nodes_of_autograd() != first  # of tensors that no name leads to
                 watch(given, live_at(passed, passed + 2) or demand.limit - self._room if has_graph else 0)
+            elif follower.watched is None:  # only functions that Python calls can be watched until backward ends
+                know(given, demand.limit - self._room)
+                follower.watched = run_watched
+
+        def run_watched(func: Any, args: Any, kwargs: Any) -> Any:
+            if torch._C._current_graph_task_id() == -1:
+                watch((args, kwargs), live_at(passed, passed + 2) or demand.limit - self._room)
+                return func(*args, **kwargs)
+            with demand:
+                return func(*args, **kwargs)
 
         def leaves(tensor: torch.Tensor, live: int) -> bool:
             if not is_watched and torch._C._current_graph_task_id() == -1:
@@ -216,6 +246,10 @@ class UnwatchedCalls:
                 yield
         finally:
             follower.leave()
+            for end in hidden:
+                end()
+            if follower.watched is not None:  # backward was the last of the call
+                watch()
             self.changed = self.changed or ("" if saved is None else saved.changed)
             shape = passed + 1, nodes_of_autograd() - first
             ended = next((each for each in possible if (len(each.landmarks), each.nodes) == shape), None)
