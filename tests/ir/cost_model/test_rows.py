@@ -93,3 +93,21 @@ def test_one_row_is_taken_where_several_are_no_better():
     for length in (1024, 4096):
         chosen = choose_plan(kernel_of(module), {"M": 4096, "N": length}, WIDE)
         assert chosen.plan.tiles["i"] == 1
+
+
+@vk.kernel
+def beside(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M N"]):
+    i, j = vk.tile("M"), vk.tile("N")
+    out[i, j] = 2.0 * x[i, j + 1]
+
+
+def test_programs_without_guards_begin_while_others_end():
+    """Twice as many programs cost a kernel that finds which neighbours exist more than one that does not."""
+    found = []
+    for kernel in (doubled, beside):
+        module = kernel.build(Signature((("x", "float32"), ("out", "float32")), ()))
+        space = read_space(kernel_of(module), {"M": 64, "N": 1024}, WIDE)
+        plans = [Plan({"i": 1, "j": columns}, lanes="j", order=("i", "j")) for columns in (32, 64)]
+        many, few = (float(model_plan(space, plan).parts["instructions"]) for plan in plans)
+        found.append(many - few)
+    assert found[1] > 2 * found[0] > 0
