@@ -224,18 +224,11 @@ class FunctionFollower(FunctionMode):
         """Follow a stretch of what the call may be from its beginning, or go on with it."""
         if part != self._part:
             self._part, self._at = part, 0
-        self._expected, self._count, self._others = (), -1, []
         found = [each[part] if part < len(each) else None for each in calls]
-        if found and None not in found:
-            self._expected, self._others = found[0] or (), found[1:]
-            self._count = len(self._expected)
+        first, *self._others = found if found and None not in found else (None,)
+        self._expected = first or ()
+        self._count = -1 if first is None else len(first)
         self.goes_on(self._count >= 0)
-
-    def enter_only(self, part: int, stretch: tuple[Called, ...]) -> None:
-        """Follow a stretch from its beginning that the call has in any case."""
-        self._part, self._at, self._expected, self._count = part, 0, stretch, len(stretch)
-        if not self._is_on:
-            self.goes_on(True)
 
     def leave(self) -> None:
         """Follow no longer."""
