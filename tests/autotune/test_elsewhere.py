@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from vkernels.autotune.drive import Stop, drive
-from vkernels.autotune.searches import SEARCHES, FailedPoint, Outcome
+from vkernels.autotune.searches import SEARCHES, FailedPoint, Outcome, elsewhere
 from vkernels.autotune.searches.elsewhere import LEAST, SLOW, TimesElsewhere
 from vkernels.autotune.searches.forest import START, ForestSearch
 from vkernels.autotune.space import Constraint, Point, SearchSpace
@@ -106,6 +106,23 @@ def test_times_are_relative_to_each_devices_best_and_filled_in_where_they_are_un
     assert np.isfinite(numbers).all()
     assert ((numbers >= 0) & (numbers <= SLOW)).all()
     assert found.points[0] == points[0]
+
+
+def test_rows_of_points_are_the_same_whether_they_are_kept_or_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    seed = fresh_seed()
+    monkeypatch.setattr(elsewhere, "KEPT", 100)
+    times = TimesElsewhere(SPACE, [outcomes(rugged(seed), 0.4), outcomes(rugged(seed + 1), 0.3)], seed)
+    numbers = np.random.default_rng(seed)
+    points = [point for point in SPACE if numbers.random() < 0.5]
+    kept = {*times.points[:100]}
+    assert any(point in kept for point in points)
+    assert any(point not in kept for point in points)
+    expected = np.hstack([SPACE.encode(points), times.numbers(points)])
+    for _ in range(2):
+        rows = times.rows(points)
+        assert rows.dtype == np.float32
+        np.testing.assert_array_equal(rows, expected)
+        rows[:] = np.nan
 
 
 def test_failures_count_as_slow_and_devices_with_few_times_not_at_all() -> None:

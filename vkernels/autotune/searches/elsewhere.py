@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,8 @@ TREES = 10
 """Trees that fill in a device's times."""
 SLOW = 2.0
 """Logarithm of how much slower than a device's best a point counts as, at most; failures do."""
+KEPT = 4000
+"""Points that were fast elsewhere, whose rows are kept: a search compares them at every step."""
 
 
 class TimesElsewhere:
@@ -54,6 +57,23 @@ class TimesElsewhere:
             columns.append(column)
         found = np.stack(columns, 1)
         return np.hstack([found, found.mean(1, keepdims=True), found.min(1, keepdims=True)])
+
+    def rows(self, points: Sequence[Point]) -> npt.NDArray[np.float32]:
+        """Points as rows of float32: what the space encodes, and the `numbers`."""
+        index, kept = self._kept
+        at = np.array([index.get(point, -1) for point in points], np.intp)
+        rows = kept[at]
+        if (missing := np.flatnonzero(at < 0)).size:
+            rows[missing] = self._computed([points[int(i)] for i in missing])
+        return rows
+
+    @cached_property
+    def _kept(self) -> tuple[dict[Point, int], npt.NDArray[np.float32]]:
+        points = self.points[:KEPT]
+        return {point: at for at, point in enumerate(points)}, self._computed(points)
+
+    def _computed(self, points: Sequence[Point]) -> npt.NDArray[np.float32]:
+        return np.hstack([self._space.encode(points), self.numbers(points)])
 
     def _mean(self, point: Point) -> float:
         """The mean of the devices that measured a point, where others count as slow."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from ..space import Point, SearchSpace, Value
 from .elsewhere import TimesElsewhere
@@ -58,11 +57,7 @@ class ForestSearch(Search):
         self._own_surrogate = Surrogate(space.encode, seed)
         self._surrogate = Surrogate(space.encode, seed) if self._seeds else self._own_surrogate
         self._elsewhere = TimesElsewhere(space, elsewhere, seed) if elsewhere else None
-        self._taught = Surrogate(self._encode_with_times, seed)
-
-    def _encode_with_times(self, points: Sequence[Point]) -> npt.NDArray[np.float32]:
-        assert self._elsewhere is not None
-        return np.hstack([self.space.encode(points), self._elsewhere.numbers(points)])
+        self._taught = Surrogate(self._elsewhere.rows if self._elsewhere else space.encode, seed)
 
     def _propose(self, random: np.random.Generator) -> Point | None:
         turn = len(self.told) + len(self._pending)
