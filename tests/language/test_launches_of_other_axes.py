@@ -114,3 +114,32 @@ def test_launches_have_the_tile_axes_that_they_name():
         dtypes = {each.name: "int32" if function is sorted_by_count else "float32" for each in kernel.parameters}
         axes = launch_axes(phases_of(kernel_of(kernel.build(Signature(tuple(dtypes.items()), (), ())))))
         assert ["".join(sorted(each)) for each in axes.of(axes.waits)] == expected
+
+
+@vk.kernel(plan=vk.Pin(launches=("twice",)))
+def turned(
+    x: Float[vk.Tensor, "N"], rows: Float[vk.Tensor, "M"], twice: Float[vk.Tensor, "N"], out: Float[vk.Tensor, "N"]
+):
+    """Nothing has the tile axis."""
+    i, j = vk.tile("M"), vk.whole("N")  # noqa: F841 (a program for each row, all of which make the same)
+    kept = vk.scratch((j,), x.dtype)
+    kept[j] = x[j]
+    twice[j] = 2 * x[j]
+    out[j] = kept[vk.size("N") - 1 - j]
+
+
+@pytest.mark.parametrize("rows", [0, 1, 5])
+def test_a_launch_without_an_axis_has_no_programs_where_that_is_empty(rows: int):
+    """Programs along the axis make what lacks it, in one launch or in two."""
+    x, found = np.arange(7.0), np.full((2, 2, 7), -1.0)
+    for run, (twice, out) in zip((turned, turned.interpret), found, strict=True):
+        run(x, np.zeros(rows), twice, out)
+    np.testing.assert_array_equal(found, np.tile([2 * x, x[::-1]] if rows else np.full((2, 7), -1.0), (2, 1, 1)))
+
+
+def test_a_part_has_programs_though_an_axis_of_another_is_empty():
+    kernel = vk.kernel(centred)
+    for run in (kernel, kernel.interpret):
+        mean, out = np.full(3, -1.0), np.empty((0, 3))
+        run(np.empty((0, 3)), mean, out)
+        np.testing.assert_array_equal(mean, np.full(3, np.nan))  # 0 / 0

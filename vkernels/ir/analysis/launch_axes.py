@@ -47,6 +47,21 @@ class LaunchAxes:
         """
         return tuple(_alike(_union(step.named for step in steps) for steps in self._parts(launches)))
 
+    def lacking(self, launches: Collection[str]) -> tuple[tuple[str, ...], ...]:
+        """The tile axes that each launch's programs do not lie along, likewise, although those of its part do: what
+        lies between two places where all programs wait. Where such an axis is empty, the part has no programs.
+        """
+        own, parts = self.of(launches), list(self._parts(launches))
+        found: list[tuple[str, ...]] = []
+        together: list[frozenset[str]] = []
+        for tiles, steps in zip(own, parts, strict=True):
+            together.append(tiles)
+            if steps[-1].ends in self.waits or steps is parts[-1]:
+                every = frozenset[str]().union(*together) if self.waits else frozenset(self.tiles)
+                found += [tuple(axis for axis in self.tiles if axis in every - each) for each in together]
+                together = []
+        return tuple(found)
+
     def phases(self, launches: Collection[str]) -> tuple[tuple[str, ...], ...]:
         """The phases of each launch, likewise."""
         return tuple(tuple(phase for step in steps for phase in step.phases) for steps in self._parts(launches))

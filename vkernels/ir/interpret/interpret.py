@@ -9,7 +9,10 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerType, ModuleOp, f64, i1
 from xdsl.interpreter import PythonValues
 from xdsl.ir import Attribute
+from xdsl.rewriter import Rewriter
 
+from ..analysis.accesses import EFFECTS
+from ..analysis.launch_axes import axes_between_waits
 from ..dialect import KernelOp, MappedOp, SizeOp, TensorArgumentType, TileOp
 from ..errors import ArgumentError, IRError
 from ..facts import UNKNOWN, Facts
@@ -64,8 +67,11 @@ def interpret(
     _check_facts(Facts.from_attribute(function.facts), sizes, arguments)
     interpreter = TileInterpreter(module, state, _HANDLERS)
     with np.errstate(all="ignore"):
-        if not _has_programs(interpreter, function, values):
-            return
+        if empty := _empty_axes(interpreter, function, values):
+            busy = _without_idle_parts(function, empty)
+            if busy is None:
+                return
+            function = busy
         if trace:
             run_traced(interpreter, function, values)
         else:
@@ -79,22 +85,44 @@ def _function_of(module: ModuleOp) -> Function:
     return functions[0]
 
 
-def _has_programs(interpreter: TileInterpreter, function: Function, values: PythonValues) -> bool:
-    """Whether every tile axis has positions; otherwise a kernel as written does nothing."""
+def _empty_axes(interpreter: TileInterpreter, function: Function, values: PythonValues) -> frozenset[str]:
+    """The tile axes of a kernel as written that have no positions."""
     interpreter.push_scope("extents")
     interpreter.set_values(zip(function.body.block.args, values, strict=True))
     known = set(function.body.block.args)
-    programs = True
+    empty: set[str] = set()
     for op in function.body.block.ops:
         if known.issuperset(op.operands):
             if isinstance(op, TileOp):
-                programs &= interpreter.get_values(op.operands)[0] > 0
+                if interpreter.get_values(op.operands)[0] <= 0:
+                    empty.add(op.axis.data)
             elif isinstance(op, SizeOp) or op.dialect_name() == "arith":
                 results = interpreter.run_op(op, interpreter.get_values(op.operands))
                 interpreter.set_values(zip(op.results, results, strict=True))
                 known.update(op.results)
     interpreter.pop_scope()
-    return bool(programs)
+    return frozenset(empty)
+
+
+def _without_idle_parts(function: Function, empty: frozenset[str]) -> Function | None:
+    """A copy that lacks what programs along empty axes would write, print or assert: there are none. None if it lacks
+    all.
+
+    A kernel has programs along all of its tile axes; one whose programs wait for one another, between two such places
+    along those named there.
+    """
+    copy = function.clone()
+    if not isinstance(copy, KernelOp):
+        return None
+    axes_of_programs = axes_between_waits(copy)
+    effects = [op for op in copy.walk() if isinstance(op, EFFECTS)]
+    idle = [op for op in effects if not empty.isdisjoint(axes_of_programs(op))]
+    if len(idle) == len(effects):
+        return None
+    for op in idle:
+        if not op.results:  # atomics with results have an update for each position of all these axes
+            Rewriter.erase_op(op)
+    return copy
 
 
 def _check_names(types: Mapping[str, Attribute], arguments: Mapping[str, Argument]) -> None:

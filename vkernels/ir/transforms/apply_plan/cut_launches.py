@@ -89,7 +89,8 @@ def emit_cut(state: MappingState) -> None:
     """Emit a launch for each part that the plan cuts the kernel into."""
     parts = _cut(state)
     state.lasting.update(dict.fromkeys(_lasting(state, parts)))
-    tiles = launch_axes(state.kernel).of(state.plan.launches)
+    launched = launch_axes(state.kernel)
+    tiles, lacking = launched.of(state.plan.launches), launched.lacking(state.plan.launches)
     parallel = parallel_axes(state.kernel).of(state.plan.launches)
     state.along.update(_along(parts, tiles))
     buffers: dict[SSAValue, SSAValue] = {}
@@ -105,7 +106,8 @@ def emit_cut(state: MappingState) -> None:
             axis for name, axis in state.axes.items() if name in state.plan.parallel and name in parallel[number]
         ]
         divided = [axis for axis in divided if axis.is_chunked]
-        emit_launch(state, part.label, divided, partial(_fill, state, part, made, buffers))
+        maybe_empty = [axis for name in lacking[number] if not (axis := state.axes[name]).known]
+        emit_launch(state, part.label, divided, partial(_fill, state, part, made, buffers), maybe_empty)
     state.tiles = None
 
 

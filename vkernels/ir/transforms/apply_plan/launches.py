@@ -20,24 +20,32 @@ from .swizzle import swizzled
 
 
 def emit_launch(
-    state: MappingState, label: str, splits: Sequence[MappedAxis], body: Callable[[LoopFrame], None]
+    state: MappingState,
+    label: str,
+    splits: Sequence[MappedAxis],
+    body: Callable[[LoopFrame], None],
+    lacking: Sequence[MappedAxis] = (),
 ) -> None:
-    """A launch over the programs of its tile axes, then of the split or parallel axes; `body` fills each variant."""
+    """A launch over the programs of its tile axes, then of the split or parallel axes; `body` fills each variant.
+
+    `lacking`: axes that the launch has no programs along, but none at all where one of them is empty.
+    """
     tiles = state.program_axes()
     coordinates = [*tiles, *splits]
     grid = [state.programs_along(axis) for axis in coordinates]
-    block = Block(arg_types=[i64] * len(grid))
+    one = [state.top.combined(arith.MinSIOp, state.extent_of(axis), state.top.number(1)) for axis in lacking]
+    block = Block(arg_types=[i64] * (len(grid) + len(one)))
     frame = state.launch = LoopFrame(block, state.top)
-    for axis, argument in zip(coordinates, block.args, strict=True):
+    for axis, argument in zip([*coordinates, *lacking], block.args, strict=True):
         argument.name_hint = f"p_{axis.name}"
     swizzle = state.plan.swizzle if state.has_all_tiles and not splits else 1
-    places = swizzled(frame, swizzle, block.args, grid)
+    places = swizzled(frame, swizzle, block.args[: len(grid)], grid)
     state.coordinates = {axis.name: place for axis, place in zip(coordinates, places, strict=True)}
     begin_launch(state, frame)
     for axis in splits:
         frame.spans[axis.name] = _segment(state, frame, axis)
     emit_variants(state, frame, tiles, body)
-    add_launch(state, label, grid, block)
+    add_launch(state, label, [*grid, *one], block)
 
 
 def begin_launch(state: MappingState, frame: LoopFrame) -> None:
