@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -118,12 +119,10 @@ def test_threads_share_while_their_calls_meet_and_their_needs_fit() -> None:
     now = [0.0]
     company = GpuCompany(lambda: now[0])
 
+    thread = ThreadPoolExecutor(1)
+
     def other(kind: Kind) -> int:
-        found: list[int] = []
-        thread = threading.Thread(target=lambda: found.append(company.decide(kind).tasks))
-        thread.start()
-        thread.join()
-        return found[0]
+        return thread.submit(company.decide, kind).result().tasks
 
     own, more = Kind("own", 0.5), Kind("own", 1.0)
     assert company.decide(own).tasks == 1
