@@ -81,6 +81,7 @@ KINDS = {
     "ir/transforms/test_online_sums.py": "compile",
     "ir/transforms/test_own_operands.py": "compile",
     "ir/transforms/test_private_copies.py": "compile",
+    "ir/transforms/test_shared_words.py": "compile",
     "ir/transforms/test_swizzle.py": "compile",
     "ir/transforms/test_version_chunks.py": "compile",
     "ir/transforms/test_version_selects.py": "compile",

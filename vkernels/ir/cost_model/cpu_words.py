@@ -10,7 +10,16 @@ import numpy as np
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation, SSAValue
 
-from ..analysis.words import NarrowDot, carried_by, load_of, narrow_dot, narrow_dots_along, only_user
+from ..analysis.words import (
+    NarrowDot,
+    carried_by,
+    dots_sharing,
+    load_of,
+    narrow_dot,
+    narrow_dots_along,
+    only_user,
+    shares_words,
+)
 from ..dialect import DotOp, ReadOp, axes_of, element_of
 from ..dot_units import MATRIX_REGISTERS, OnUnit, units_for
 from ..limits import Limits
@@ -114,23 +123,14 @@ class _Operand:
 def _add(found: Words, dot: DotOp, narrow: NarrowDot, loop: Loop, at: PlanBatch, limits: Limits) -> None:
     """Add what the plans do of a dot on words."""
     axis, lanes = dot.axis.data, at.choices.lanes
-    along = [lanes in axes_of(value) for value in narrow.operands]
-    if sum(along) != 1 or lanes == axis or lanes is None:
+    sides, ways, in_rows = _ways(dot, narrow, loop, at, limits)
+    for other in dots_sharing(dot)[1:]:
+        also = narrow_dot(other)
+        _, theirs, rows = _ways(other, also, loop, at, limits) if also is not None else (None, [], True)
+        ways, in_rows = [on for on in ways if on in theirs], in_rows & rows
+    if sides is None or not ways or lanes is None:
         return
-    number = along.index(True)
-    first, second = (_operand(narrow, each, loop, at) for each in (number, 1 - number))
-    if _touch(second.extension.results[0], loop) is not None:
-        return  # a home holds what was extended before
-    if not _can_join(first, (lanes, axis)) or not _lies_side_by_side(second):
-        return
-    are_packed = first.is_packed and second.is_packed
-    across = second.lies_across(axis) or (not first.is_computed and first.lies_across(lanes))
-    ways = units_for(limits.dot_units, narrow.elements[number], narrow.elements[1 - number])
-    ways = [on for on in ways if are_packed or (on.joins and not across) or on.unit.is_matrix]
-    if not ways:
-        return
-    others = [each for each in axes_of(first.value) if each not in (axis, lanes)]
-    in_rows = np.asarray(are_packed | (at.tile(others) == 1))
+    first, second = sides
     is_on: Numbers = np.asarray(False)  # some unit
     is_split: Numbers = np.asarray(False)
     plain: Numbers = 1.0  # elements in 32 bits
@@ -174,6 +174,30 @@ def _add(found: Words, dot: DotOp, narrow: NarrowDot, loop: Loop, at: PlanBatch,
     found.kept_in[axes_of(dot.result)] = carried_by(dot)
     rows = at.tile(each for each in axes_of(second.value) if each != axis)
     found.shapes.append((on_matrix, rows, at.size(lanes)))
+
+
+def _ways(
+    dot: DotOp, narrow: NarrowDot, loop: Loop, at: PlanBatch, limits: Limits
+) -> tuple[tuple[_Operand, _Operand] | None, list[OnUnit], Numbers]:
+    """The operand of a dot along the lanes and the other one, the units that can take them, and in which plans they
+    are in rows; without what its operands share with other dots."""
+    axis, lanes = dot.axis.data, at.choices.lanes
+    along = [lanes in axes_of(value) for value in narrow.operands]
+    if sum(along) != 1 or lanes == axis or lanes is None:
+        return None, [], True
+    number = along.index(True)
+    first, second = (_operand(narrow, each, loop, at) for each in (number, 1 - number))
+    if _touch(second.extension.results[0], loop) is not None:
+        return None, [], True  # a home holds what was extended before
+    if not _can_join(first, (lanes, axis)) or not _lies_side_by_side(second):
+        return None, [], True
+    are_packed = first.is_packed and second.is_packed
+    across = second.lies_across(axis) or (not first.is_computed and first.lies_across(lanes))
+    ways = units_for(limits.dot_units, narrow.elements[number], narrow.elements[1 - number])
+    is_joined = [not side.is_packed and shares_words(narrow, side.value) for side in (first, second)]
+    ways = [on for on in ways if (not any(is_joined) if on.unit.is_matrix else are_packed or (on.joins and not across))]
+    others = [each for each in axes_of(first.value) if each not in (axis, lanes)]
+    return (first, second), ways, np.asarray(are_packed | (at.tile(others) == 1))
 
 
 def _operand(narrow: NarrowDot, number: int, loop: Loop, at: PlanBatch) -> _Operand:

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
-from xdsl.ir import Operation, SSAValue
-
 from ...analysis.dot_order import MOST_ADDRESSES
 from ...dialect import DotOp, ReductionOp, ScanOp
 from ...dialect.combining import kind_of
 from ..common import unsupported
+from .dots_beside import dots_beside
 from .elementwise import extremum
 from .emit import LlvmEmitter, vector
 from .late_registers import LateNames
@@ -123,7 +122,7 @@ def lower_dot(state: LlvmState, operation: DotOp) -> None:
     if operation.axis.data == state.lanes.axis:
         state.define(operation.result, _dot_lanes(state, *(state.tile(operand) for operand in operation.operands)))
         return
-    dots, axis = [*_beside(operation)], operation.axis.data
+    dots, axis = dots_beside(operation), operation.axis.data
     tiles = [(state.tile(dot.left), state.tile(dot.right), state.tile(dot.sum)) for dot in dots]
     sums = [list(total.names) for _, _, total in tiles]
     (left, _, first), *_ = tiles
@@ -139,18 +138,6 @@ def lower_dot(state: LlvmState, operation: DotOp) -> None:
                 names[number] = _multiply_add(state, a, b, names[number], total.element, register.width)
     for dot, names in zip(dots, sums, strict=True):
         state.define(dot.result, names)
-
-
-def _beside(operation: DotOp) -> Iterator[DotOp]:
-    """A dot, and those directly after it whose sums are like its own: each has an operand of one before it."""
-    shared: set[SSAValue] = set()
-    after: Operation | None = operation
-    while isinstance(after, DotOp) and (after.axis, after.result.type) == (operation.axis, operation.result.type):
-        if shared.isdisjoint(after.operands[:2]) and shared:
-            return
-        yield after
-        shared |= {after.left, after.right}
-        after = after.next_op
 
 
 def _has_few_addresses(operand: RegisterTile, axis: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 
 from xdsl.dialects.builtin import i32
 
@@ -12,6 +13,7 @@ from ...dialect import ReadOp, WordDotOp, WordsOp, element_of
 from ...word_kinds import KINDS
 from .addresses import AddressedAccess, load_word
 from .blocks import is_block, lower_block_dot
+from .dots_beside import dots_beside
 from .emit import LlvmEmitter, vector
 from .interleave import interleaved, interleaved_at_once
 from .late_registers import LateNames, is_for_dots
@@ -150,19 +152,28 @@ def _shifted(emit: LlvmEmitter, elements: list[str], element: str, width: int) -
 
 
 def lower_word_dot(state: LlvmState, operation: WordDotOp) -> None:
-    """`vk.word_dot`: one instruction of the unit for each register and word; the sums stay in registers."""
+    """`vk.word_dot`: one instruction of the unit for each register and word; the sums stay in registers.
+
+    Dots that follow it and share operands with it are lowered with it, row by row: so what they share is loaded once.
+    """
+    if operation.result in state.values:
+        return
     if is_matrix(operation) or is_block(operation):
         (lower_matrix_dot if is_matrix(operation) else lower_block_dot)(state, operation)
         return
-    left, right, total = (state.tile(operand) for operand in operation.operands)
-    axis, kind = operation.axis.data, operation.kind.data
-    names = list(total.names)
-    for position in range(left.layout.size_of(axis)):
-        for number, register in enumerate(total.layout.registers()):
-            at = register._replace(positions={**register.positions, axis: position})
-            words = [side.spread(state.emit, at) for side in (left, right)]
-            names[number] = _call(state.emit, kind, names[number], words, register.width)
-    state.define(operation.result, names)
+    dots, axis, kind = dots_beside(operation), operation.axis.data, operation.kind.data
+    tiles = [tuple(map(state.tile, (dot.left, dot.right, dot.sum))) for dot in dots]
+    sums = [list(total.names) for _, _, total in tiles]
+    (left, _, first), *_ = tiles
+    registers, pieces = list(first.layout.registers()), len(first.layout.pieces)
+    for position, row in product(range(left.layout.size_of(axis)), range(0, len(registers), pieces)):
+        for (left, right, _), names in zip(tiles, sums, strict=True):
+            for number, register in enumerate(registers[row : row + pieces], row):
+                at = register._replace(positions={**register.positions, axis: position})
+                words = [side.spread(state.emit, at) for side in (left, right)]
+                names[number] = _call(state.emit, kind, names[number], words, register.width)
+    for dot, names in zip(dots, sums, strict=True):
+        state.define(dot.result, names)
 
 
 def _call(emit: LlvmEmitter, kind: str, total: str, words: list[str], width: int) -> str:

@@ -29,7 +29,7 @@ from .access import active_mask, emit_access, excess_mask, from_start, has_one_e
 from .frames import LoopFrame, below, both, broadcast, broadcast_mask, masked, select
 from .mapping_state import MappingState
 from .packs import is_packed_extended, load_panel
-from .words import dot_step, first_sum, joined_along
+from .words import dot_step, first_sum, is_for_matrix, joined_along
 
 _DIVISIONS = (
     arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp,
@@ -77,8 +77,13 @@ def _emit_plain(state: MappingState, frame: LoopFrame, op: Operation) -> None:
         frame.values[op.results[0]] = operands[0]
         return
     if (joined := joined_along(state, op)) is not None:
-        in_words = state.analysis.source(op.operands[0]) in state.word_homes
-        frame.values[op.results[0]] = operands[0] if in_words else as_words(state, frame, op.operands[0], *joined)
+        narrow = state.analysis.source(op.operands[0])
+        if narrow not in state.word_homes:  # several extensions are the same words, but on matrix units
+            key = "words", narrow, joined, op if is_for_matrix(state, op) else None
+            if key not in frame.cache:
+                frame.cache[key] = as_words(state, frame, op.operands[0], *joined)
+            operands[0] = frame.cache[key]
+        frame.values[op.results[0]] = operands[0]
         return
     if isinstance(op, _DIVISIONS):
         operands[1] = masked(frame, excess_mask(state, frame, operands[1].type), operands[1], 1)

@@ -24,7 +24,7 @@ from math import prod
 from xdsl.dialects.builtin import IntegerType, StringAttr, i32, i64
 from xdsl.ir import Operation, SSAValue
 
-from ...analysis.words import load_of, narrow_dot, narrow_dots_along, only_user
+from ...analysis.words import dots_sharing, load_of, narrow_dot, narrow_dots_along, only_user, shares_words
 from ...dialect import DotOp, ScratchType, axes_of
 from ...dot_units import MATRIX_REGISTERS, MatrixBlocks, OnUnit, units_for
 from .planned_kernel import PlannedKernel
@@ -87,9 +87,16 @@ class WordDot:
 
 def find_word_dots(planned: PlannedKernel, units: Iterable[str]) -> dict[Operation, WordDot]:
     """The dots that run on one of the units: those of two operands of a type that a unit takes, one of which is along
-    the lanes, in chunks of whole words, each packed or joined to words where it is loaded."""
-    found = (word_dot(planned, op, units) for op in planned.kernel.walk() if isinstance(op, DotOp))
-    return {dot: word for dot, word in found if word is not None}
+    the lanes, in chunks of whole words, each packed or joined to words where it is loaded. Those that share an operand
+    run on the same unit, or on none."""
+    found = dict(word_dot(planned, op, units) for op in planned.kernel.walk() if isinstance(op, DotOp))
+    return {dot: word for dot, word in found.items() if word is not None and _agree(found, dot, word)}
+
+
+def _agree(found: Mapping[DotOp, WordDot | None], dot: DotOp, word: WordDot) -> bool:
+    """Whether the dots that share operands with one run on its unit, too."""
+    others = (found[other] for other in dots_sharing(dot))
+    return all(other is not None and other.on == word.on for other in others)
 
 
 def word_dot(planned: PlannedKernel, dot: DotOp, units: Iterable[str]) -> tuple[DotOp, WordDot | None]:
@@ -118,7 +125,9 @@ def word_dot(planned: PlannedKernel, dot: DotOp, units: Iterable[str]) -> tuple[
     in_rows = second not in joined or _lies_along(planned, second, dot.axis.data)
     in_rows = in_rows and not (first in joined and _lies_along(planned, first, dot.axis.data))
     for on in units_for(units, of_first, of_second):
-        takes = not joined or (on.joins and in_rows) or on.unit.is_matrix
+        takes = not joined or (on.joins and in_rows)
+        if on.unit.is_matrix:  # words that are joined are stored for one dot
+            takes = not any(shares_words(narrow, each) for each in joined)
         if takes and _suits(planned, dot, on, second):
             return dot, WordDot(on, first, second, of_second, joined)
     return dot, None

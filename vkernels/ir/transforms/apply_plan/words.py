@@ -69,13 +69,19 @@ def _passing(state: MappingState, dot: DotOp, operands: Sequence[SSAValue]) -> s
     return None
 
 
+def is_for_matrix(state: MappingState, extension: Operation) -> bool:
+    """Whether a dot that takes an extension's words is on a matrix unit."""
+    users = [only_user(extension.results[0]), *(use.operation for use in extension.results[0].uses)]
+    return any(user in state.words and state.words[user].on.unit.is_matrix for user in users if user is not None)
+
+
 def joined_along(state: MappingState, extension: Operation) -> tuple[str, bool] | None:
     """The axis along which a dot's operand, which is no longer extended, becomes words, and whether its elements are
     split; None for other operations."""
     if not state.words or not isinstance(extension, arith.ExtFOp | arith.ExtSIOp | arith.ExtUIOp):
         return None
-    dot = only_user(extension.result)
-    word = None if dot is None else state.words.get(dot)
+    users = [only_user(extension.result), *(use.operation for use in extension.result.uses)]
+    dot, word = next(((user, state.words[user]) for user in users if user in state.words), (None, None))
     if word is None or state.analysis.source(extension.operands[0]) not in word.joined:
         return None
     assert isinstance(dot, DotOp), "words are of dots"
