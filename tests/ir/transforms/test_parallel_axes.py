@@ -128,3 +128,8 @@ def test_programs_that_may_meet_do_not_divide_an_axis(first, second, axes):
 def test_an_axis_that_cannot_be_divided_is_refused(plan: Plan, message: str) -> None:
     with pytest.raises(PlanError, match=message):
         apply_plan(kernel("parallel_axes"), plan, Facts(EVEN))
+
+
+def test_what_later_launches_compute_again_is_kept_by_one_program():
+    """A gather along the parallel axis is computed again from an index without that axis, which the launch leaves."""
+    check_ttir(888201, Counts())  # a random kernel, which fails where programs store the same element

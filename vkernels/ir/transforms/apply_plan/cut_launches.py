@@ -105,7 +105,8 @@ def emit_cut(state: MappingState) -> None:
         divided = [
             axis for name, axis in state.axes.items() if name in state.plan.parallel and name in parallel[number]
         ]
-        divided = [axis for axis in divided if axis.is_chunked]
+        # What later launches compute again is kept without the axis: programs along it would store it all at once.
+        divided = [axis for axis in divided if axis.is_chunked and all(axis.name in axes_of(v) for v in made)]
         maybe_empty = [axis for name in lacking[number] if not (axis := state.axes[name]).known]
         emit_launch(state, part.label, divided, partial(_fill, state, part, made, buffers), maybe_empty)
     state.tiles = None
