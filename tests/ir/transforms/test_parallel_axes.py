@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
+from tests.generated.random_kernels.compare import Counts, check_ttir
 from tests.ir.planning.kernels import build, kernel_of
 from vkernels.ir.analyses import phases_of
 from vkernels.ir.analysis.parallel_axes import parallel_axes
