@@ -12,7 +12,7 @@ import numpy as np
 
 from .backends.llvm import host_features, host_processor
 from .calibration_accesses import access_loops
-from .calibration_text import function_text, joined, passes_text, steps_text, sums_text
+from .calibration_text import function_text, passes_text, steps_text, sums_text
 
 MULTIPLY_ADDS = 10
 """Independent multiply-adds of vectors in a step: more than two units with a latency of four cycles can hold."""
@@ -310,22 +310,7 @@ def _chain(floats: str) -> str:
         body.append(f"%c{n + 1} = {'xor' if n % 2 else 'add'} i64 %c{n}, %steps")
         if n < BESIDE:
             body.append(f"%t{n} = call {floats} @llvm.fmuladd({floats} %s{n}, {floats} %a, {floats} %a)")
-    return f"""
-define void @chain(i64 %memory, i64 %steps) {{
-entry:
-  %out = alloca i64
-  %at = inttoptr i64 %memory to ptr
-  %a = load {floats}, ptr %at, align 8
-  br label %loop
-loop:
-  %n = phi i64 [0, %entry], [%next, %loop]
-  {joined(body)}
-  %next = add i64 %n, 1
-  %more = icmp slt i64 %next, %steps
-  br i1 %more, label %loop, label %done
-done:
-  store volatile i64 %c{CHAIN_CYCLES}, ptr %out
-  %end = getelementptr {floats}, ptr %at, i64 1
-  {joined(f"store volatile {floats} %t{n}, ptr %end, align 8" for n in range(BESIDE))}
-  ret void
-}}"""
+    first = ["%out = alloca i64", f"%a = load {floats}, ptr %at, align 8"]
+    last = [f"store volatile i64 %c{CHAIN_CYCLES}, ptr %out", f"%end = getelementptr {floats}, ptr %at, i64 1"]
+    last += [f"store volatile {floats} %t{n}, ptr %end, align 8" for n in range(BESIDE)]
+    return steps_text("chain", first, body, last)

@@ -111,9 +111,9 @@ def _without_idle_parts(function: Function, empty: frozenset[str]) -> Function |
     A kernel has programs along all of its tile axes; one whose programs wait for one another, between two such places
     along those named there.
     """
-    copy = function.clone()
-    if not isinstance(copy, KernelOp):
+    if not isinstance(function, KernelOp):
         return None
+    copy = function.clone()
     axes_of_programs = axes_between_waits(copy)
     effects = [op for op in copy.walk() if isinstance(op, EFFECTS)]
     idle = [op for op in effects if not empty.isdisjoint(axes_of_programs(op))]

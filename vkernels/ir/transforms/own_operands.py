@@ -10,10 +10,9 @@ from __future__ import annotations
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from ..dialect import DotOp, KernelOp, LoadOp, ReductionOp, arith, element_of
+from ..analysis.words import EXTENSIONS
+from ..dialect import DotOp, KernelOp, LoadOp, ReductionOp, element_of
 from ..dialect.words import depth_of
-
-EXTENSIONS = (arith.ExtFOp, arith.ExtSIOp, arith.ExtUIOp)
 
 
 def own_operands(kernel: KernelOp) -> None:

@@ -29,12 +29,12 @@ from ...plan import Home, Plan
 from ..accesses import inputs_of
 from ..kernel_analysis import ChunkedItem, KernelAnalysis
 from ..meeting import clash
-from ..words import narrow_dot, narrow_dots_along
+from ..words import EXTENSIONS, narrow_dot, narrow_dots_along
 from .find_online import Online
 
 CHEAP = (
-    ReadOp, BroadcastOp, arith.ConstantOp, arith.ExtFOp, arith.ExtSIOp, arith.ExtUIOp, arith.MulfOp, arith.AddfOp,
-    arith.SubfOp, arith.MuliOp, arith.AddiOp, arith.SubiOp,
+    ReadOp, BroadcastOp, arith.ConstantOp, *EXTENSIONS, arith.MulfOp, arith.AddfOp, arith.SubfOp, arith.MuliOp,
+    arith.AddiOp, arith.SubiOp,
 )  # fmt: skip
 MOST_CHEAP = 8
 """What a cheap sum is made of, at most: it may be computed twice, apart from a dot that needs some of it, too."""

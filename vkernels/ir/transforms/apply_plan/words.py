@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from xdsl.ir import Operation, SSAValue
 
-from ...analysis.words import narrow_dot, only_user
+from ...analysis.words import EXTENSIONS, narrow_dot, only_user
 from ...dialect import DotOp, LoadOp, WordDotOp, arith, axes_of, element_of
 from .access import value_in
 from .find_words import WordDot
@@ -71,17 +71,22 @@ def _passing(state: MappingState, dot: DotOp, operands: Sequence[SSAValue]) -> s
 
 def is_for_matrix(state: MappingState, extension: Operation) -> bool:
     """Whether a dot that takes an extension's words is on a matrix unit."""
-    users = [only_user(extension.results[0]), *(use.operation for use in extension.results[0].uses)]
-    return any(user in state.words and state.words[user].on.unit.is_matrix for user in users if user is not None)
+    return any(word.on.unit.is_matrix for _, word in _words_of(state, extension))
+
+
+def _words_of(state: MappingState, extension: Operation) -> Iterator[tuple[Operation, WordDot]]:
+    """The dots on units that take an extension's words, in its phase or a later one."""
+    for user in (only_user(extension.results[0]), *(use.operation for use in extension.results[0].uses)):
+        if user is not None and user in state.words:
+            yield user, state.words[user]
 
 
 def joined_along(state: MappingState, extension: Operation) -> tuple[str, bool] | None:
     """The axis along which a dot's operand, which is no longer extended, becomes words, and whether its elements are
     split; None for other operations."""
-    if not state.words or not isinstance(extension, arith.ExtFOp | arith.ExtSIOp | arith.ExtUIOp):
+    if not state.words or not isinstance(extension, EXTENSIONS):
         return None
-    users = [only_user(extension.result), *(use.operation for use in extension.result.uses)]
-    dot, word = next(((user, state.words[user]) for user in users if user in state.words), (None, None))
+    dot, word = next(_words_of(state, extension), (None, None))
     if word is None or state.analysis.source(extension.operands[0]) not in word.joined:
         return None
     assert isinstance(dot, DotOp), "words are of dots"
